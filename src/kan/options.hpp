@@ -1,0 +1,69 @@
+// Typed options of the library. The deck fills them (src/io/options.cpp); programs that
+// use the library without a deck fill them by hand. Defaults are those of the manual.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kan {
+
+enum class Base { silu, identity, none };
+enum class SplineScale { folded, trained };
+enum class Initialization { pykan, efficient_kan };
+enum class Kernels { automatic, host, team };
+
+/// Shape of a network. widths has L+1 entries; grid, order and base hold one entry for
+/// all layers or one per layer.
+struct NetworkOptions {
+  std::vector<int> widths;
+  std::vector<int> grid{5};
+  std::vector<int> order{3};
+  std::vector<Base> base{Base::silu};
+  double grid_low = -1, grid_high = 1;
+  SplineScale spline_scale = SplineScale::folded;
+  Initialization initialization = Initialization::pykan;
+  Kernels kernels = Kernels::automatic;
+};
+
+enum class LossKind { mse, mae, cross_entropy };
+enum class OptimizerKind { adam, adamw, sgd };
+
+struct OptimizerOptions {
+  OptimizerKind type = OptimizerKind::adam;
+  double learning_rate = 1e-3;
+  double weight_decay = 0;
+  double momentum = 0;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double clip_norm = 0;  ///< 0: off
+};
+
+enum class ScheduleKind { constant, step, cosine };
+
+/// warmup and step_size in steps (updates); factor: what step multiplies by.
+struct ScheduleOptions {
+  ScheduleKind type = ScheduleKind::constant;
+  std::int64_t warmup = 0;
+  std::int64_t step_size = 0;
+  double factor = 0.1;
+};
+
+struct TrainOptions {
+  LossKind loss = LossKind::mse;
+  std::int64_t batch = 512;     ///< rows of one piece of an update, over all ranks
+  std::int64_t accumulate = 1;  ///< pieces per update
+  std::int64_t epochs = -1;     ///< -1: no limit
+  std::int64_t steps = -1;      ///< -1: no limit
+  std::int64_t warmup_steps = 0;
+  std::uint64_t seed = 1;
+  bool shuffle = true;
+  bool reproducible = false;
+  std::int64_t shard_rows = 64;
+  std::int64_t max_shards = 64;
+  double target_loss = 0;     ///< 0: off
+  std::int64_t patience = 0;  ///< epochs; 0: off
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+};
+
+}  // namespace kan

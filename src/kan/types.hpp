@@ -1,0 +1,25 @@
+// Execution space, memory and View aliases: the one place that says where arrays live
+// and how they are laid out. All arrays are row-major (LayoutRight), last index fastest.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+
+namespace kan {
+
+using Exec = Kokkos::DefaultExecutionSpace;
+using Memory = Exec::memory_space;
+using HostExec = Kokkos::DefaultHostExecutionSpace;
+
+template <class T>
+using View1 = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+template <class T>
+using View2 = Kokkos::View<T**, Kokkos::LayoutRight, Memory>;
+template <class T>
+using HostView1 = Kokkos::View<T*, Kokkos::LayoutRight, Kokkos::HostSpace>;
+
+/// True where the default execution space runs on the host (OpenMP, Serial, Threads).
+inline constexpr bool kHostExecution =
+    Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible;
+
+}  // namespace kan

@@ -1,0 +1,1 @@
+# One line a test program; see kan_test in CMakeLists.txt.
