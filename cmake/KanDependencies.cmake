@@ -1,5 +1,5 @@
-# Every dependency is found here and nowhere else. muParser, Random123 and xxHash ship no
-# CMake package in every distribution, so they are looked up by header and library.
+# Every dependency is found here and nowhere else. LAPACKE, muParser, Random123 and xxHash
+# ship no CMake package in every distribution, so they are looked up by header and library.
 find_package(Kokkos 4.5 REQUIRED CONFIG)
 if(KAN_ENABLE_KOKKOSKERNELS)
   find_package(KokkosKernels REQUIRED CONFIG)
@@ -16,15 +16,16 @@ find_package(nlohmann_json REQUIRED CONFIG)
 
 # An imported target for a header and (optionally) a library without a CMake package.
 function(kan_find_plain name header)
-  cmake_parse_arguments(arg "" "LIBRARY" "" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LIBRARY" ${ARGN})
   find_path(${name}_INCLUDE_DIR ${header} REQUIRED)
   add_library(kan_external_${name} INTERFACE IMPORTED GLOBAL)
   target_include_directories(kan_external_${name} SYSTEM INTERFACE ${${name}_INCLUDE_DIR})
   if(arg_LIBRARY)
-    find_library(${name}_LIBRARY ${arg_LIBRARY} REQUIRED)
+    find_library(${name}_LIBRARY NAMES ${arg_LIBRARY} REQUIRED)
     target_link_libraries(kan_external_${name} INTERFACE ${${name}_LIBRARY})
   endif()
 endfunction()
+kan_find_plain(lapacke lapacke.h LIBRARY lapacke openblas)
 kan_find_plain(muparser muParser.h LIBRARY muparser)
 kan_find_plain(random123 Random123/philox.h)
 kan_find_plain(xxhash xxhash.h)

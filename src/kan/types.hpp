@@ -5,6 +5,18 @@
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 
+// In front of a loop whose iterations do not depend on each other: the compiler need not
+// prove it to vectorise.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define KAN_INDEPENDENT
+#elif defined(__clang__)
+#define KAN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define KAN_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define KAN_INDEPENDENT
+#endif
+
 namespace kan {
 
 using Exec = Kokkos::DefaultExecutionSpace;

@@ -1,0 +1,212 @@
+// Host form of a wide layer: vectors over outputs. The interval of a (sample, input) is a
+// scalar, so coefficient rows are contiguous loads and no gather exists. Inputs go in
+// blocks that stay in L1; the coefficient gradient visits the samples of an input sorted by
+// interval and keeps the k+1 rows of an interval in registers.
+#pragma once
+
+#include <algorithm>
+
+#include "kan/engine/host_layer.hpp"
+#include "kan/engine/point.hpp"
+#include "kan/engine/wide_table.hpp"
+
+namespace kan::host {
+
+inline constexpr int kInputBlock = 16;
+
+/// Basis, slopes and base function of samples x inputs. Uniform knots: one flat run of
+/// vectors; the last one may read and write past the end (buffers have room).
+template <class T, int K>
+void wide_weights(const LayerPlan& p, const T* knots, const T* x, int samples,
+                  bool with_slopes, const Weights<T>& w) {
+  constexpr int lanes = kLanes<T>;
+  using V = Vec<T>;
+  const int count = samples * p.ld_in;
+  for (int q = 0; q < count; q += lanes) {
+    V slope;
+    store<T>(w.base + q, base_at<V>(p, load<T>(x + q), slope));
+    store<T>(w.base_slope + q, slope);
+  }
+  if (!p.uniform || K == 1) {
+    T value[K + 1], slope[K + 1];
+    for (int s = 0; s < samples; ++s)
+      for (int i = 0; i < p.in; ++i) {
+        const std::int64_t q = std::int64_t(s) * p.ld_in + i;
+        w.interval[q] = basis_at<K, true>(x[q], p, knots, i, value, slope);
+        for (int j = 0; j <= K; ++j) w.basis[j * w.stride + q] = value[j];
+        if (with_slopes)
+          for (int j = 0; j <= K; ++j) w.slope[j * w.stride + q] = slope[j];
+      }
+    return;
+  }
+  const T scale = T(p.inverse_step), shift = T(K - p.low * p.inverse_step);
+  const T last = T(p.intervals);
+  for (int q = 0; q < count; q += lanes) {
+    const V u = smaller<V>(larger<V>(load<T>(x + q) * scale + shift, V{}), V{} + last);
+    const V c = smaller<V>(floor_small<V>(u), V{} + (last - T(1)));
+    store_integer<T>(w.interval + q, to_integer<V>(c));
+    V value[K + 1], slope[K + 1];
+    if (with_slopes) {
+      uniform_basis<K, true>(u - c, value, slope);
+      for (int j = 0; j <= K; ++j) store<T>(w.slope + j * w.stride + q, slope[j] * scale);
+    } else {
+      uniform_basis<K, false>(u - c, value, slope);
+    }
+    for (int j = 0; j <= K; ++j) store<T>(w.basis + j * w.stride + q, value[j]);
+  }
+}
+
+// N vectors of outputs from `first`, for all samples.
+template <class T, int K, int N>
+KAN_INLINE void forward_strip(const LayerPlan& p, const T* table, const Weights<T>& w,
+                              int samples, int first, T* y) {
+  constexpr int lanes = kLanes<T>;
+  const int ld = p.ld_out;
+  for (int i0 = 0; i0 < p.in; i0 += kInputBlock) {
+    const int i1 = std::min(p.in, i0 + kInputBlock);
+    for (int s = 0; s < samples; ++s) {
+      T* to = y + std::int64_t(s) * ld + first;
+      Vec<T> sum[N];
+      for (int v = 0; v < N; ++v) sum[v] = i0 > 0 ? load<T>(to + v * lanes) : Vec<T>{};
+      for (int i = i0; i < i1; ++i) {
+        const std::int64_t q = std::int64_t(s) * p.ld_in + i;
+        const T* row =
+            table + p.table + (std::int64_t(i) * p.intervals + w.interval[q]) * ld + first;
+        const T* base = table + p.base + std::int64_t(i) * ld + first;
+        T b[K + 1];
+        for (int j = 0; j <= K; ++j) b[j] = w.basis[j * w.stride + q];
+        for (int v = 0; v < N; ++v) {
+          for (int j = 0; j <= K; ++j) sum[v] += b[j] * load<T>(row + j * ld + v * lanes);
+          sum[v] += w.base[q] * load<T>(base + v * lanes);
+        }
+      }
+      for (int v = 0; v < N; ++v) store<T>(to + v * lanes, sum[v]);
+    }
+  }
+}
+
+template <class T, int K>
+void wide_forward(const LayerPlan& p, const T* knots, const T* table, const T* x,
+                  int samples, bool with_slopes, const Weights<T>& w, T* y) {
+  constexpr int lanes = kLanes<T>;
+  wide_weights<T, K>(p, knots, x, samples, with_slopes, w);
+  int o = 0;
+  for (; o + 8 * lanes <= p.ld_out; o += 8 * lanes)
+    forward_strip<T, K, 8>(p, table, w, samples, o, y);
+  for (; o + 4 * lanes <= p.ld_out; o += 4 * lanes)
+    forward_strip<T, K, 4>(p, table, w, samples, o, y);
+  for (; o + 2 * lanes <= p.ld_out; o += 2 * lanes)
+    forward_strip<T, K, 2>(p, table, w, samples, o, y);
+  for (; o < p.ld_out; o += lanes) forward_strip<T, K, 1>(p, table, w, samples, o, y);
+}
+
+/// dx = sum_o dy_o (base' a_io + sum_j slope_j e_(c-k+j)o).
+template <class T, int K>
+void wide_input_gradient(const LayerPlan& p, const T* table, const Weights<T>& w,
+                         int samples, const T* dy, T* dx) {
+  constexpr int lanes = kLanes<T>;
+  using V = Vec<T>;
+  const int ld = p.ld_out;
+  for (int i0 = 0; i0 < p.in; i0 += kInputBlock) {
+    const int i1 = std::min(p.in, i0 + kInputBlock);
+    for (int s = 0; s < samples; ++s) {
+      const T* d = dy + std::int64_t(s) * ld;
+      for (int i = i0; i < i1; ++i) {
+        const std::int64_t q = std::int64_t(s) * p.ld_in + i;
+        const T* row =
+            table + p.table + (std::int64_t(i) * p.intervals + w.interval[q]) * ld;
+        const T* base = table + p.base + std::int64_t(i) * ld;
+        T b[K + 1];
+        for (int j = 0; j <= K; ++j) b[j] = w.slope[j * w.stride + q];
+        const T b0 = w.base_slope[q];
+        V sum[2] = {V{}, V{}};
+        int o = 0;
+        for (; o + 2 * lanes <= ld; o += 2 * lanes)
+          for (int v = 0; v < 2; ++v) {
+            V f = b0 * load<T>(base + o + v * lanes);
+            for (int j = 0; j <= K; ++j) f += b[j] * load<T>(row + j * ld + o + v * lanes);
+            sum[v] += f * load<T>(d + o + v * lanes);
+          }
+        for (; o < ld; o += lanes) {
+          V f = b0 * load<T>(base + o);
+          for (int j = 0; j <= K; ++j) f += b[j] * load<T>(row + j * ld + o);
+          sum[0] += f * load<T>(d + o);
+        }
+        dx[q] = sum_lanes<T>(sum[0] + sum[1]);
+      }
+    }
+  }
+}
+
+// Samples order[0..count) all lie in one interval of one input: N vectors of outputs.
+template <class T, int K, int N>
+KAN_INLINE void gradient_strip(const int* order, int count, const LayerPlan& p,
+                               const Weights<T>& w, int input, const T* dy, T* rows,
+                               T* base) {
+  constexpr int lanes = kLanes<T>;
+  const int ld = p.ld_out;
+  Vec<T> sum[K + 2][N];
+  for (int j = 0; j <= K + 1; ++j)
+    for (int v = 0; v < N; ++v) sum[j][v] = Vec<T>{};
+  for (int k = 0; k < count; ++k) {
+    const std::int64_t s = order[k], q = s * p.ld_in + input;
+    Vec<T> d[N];
+    for (int v = 0; v < N; ++v) d[v] = load<T>(dy + s * ld + v * lanes);
+    for (int j = 0; j <= K; ++j)
+      for (int v = 0; v < N; ++v) sum[j][v] += w.basis[j * w.stride + q] * d[v];
+    for (int v = 0; v < N; ++v) sum[K + 1][v] += w.base[q] * d[v];
+  }
+  for (int v = 0; v < N; ++v) {
+    for (int j = 0; j <= K; ++j) {
+      T* to = rows + j * ld + v * lanes;
+      store<T>(to, load<T>(to) + sum[j][v]);
+    }
+    store<T>(base + v * lanes, load<T>(base + v * lanes) + sum[K + 1][v]);
+  }
+}
+
+template <class T, int K>
+void wide_backward(const LayerPlan& p, const T* table, const Weights<T>& w, int samples,
+                   const T* dy, T* gradient, T* dx, int* sorted) {
+  constexpr int lanes = kLanes<T>;
+  const int ld = p.ld_out;
+  int* ends = sorted;  // one past the samples of interval c, after the sort
+  int* order = sorted + p.intervals + 1;
+  for (int i = 0; i < p.in; ++i) {
+    for (int c = 0; c <= p.intervals; ++c) ends[c] = 0;
+    for (int s = 0; s < samples; ++s) ++ends[w.interval[std::int64_t(s) * p.ld_in + i]];
+    for (int c = 0, sum = 0; c <= p.intervals; ++c) {
+      const int count = ends[c];
+      ends[c] = sum;
+      sum += count;
+    }
+    for (int s = 0; s < samples; ++s)
+      order[ends[w.interval[std::int64_t(s) * p.ld_in + i]]++] = s;
+    T* base = gradient + p.base + std::int64_t(i) * ld;
+    for (int c = 0, begin = 0; c < p.intervals; begin = ends[c++]) {
+      const int count = ends[c] - begin;
+      if (count == 0) continue;
+      T* rows = gradient + p.table + (std::int64_t(i) * p.intervals + c) * ld;
+      int o = 0;
+      for (; o + 2 * lanes <= ld; o += 2 * lanes)
+        gradient_strip<T, K, 2>(order + begin, count, p, w, i, dy + o, rows + o, base + o);
+      for (; o < ld; o += lanes)
+        gradient_strip<T, K, 1>(order + begin, count, p, w, i, dy + o, rows + o, base + o);
+    }
+  }
+  if (dx) wide_input_gradient<T, K>(p, table, w, samples, dy, dx);
+}
+
+template <class T>
+void wide_form(const LayerPlan& p, const T* parameters, int first, int last, T* table) {
+  for (int i = first; i < last; ++i) form_wide(p, parameters, i, 0, p.out, table);
+}
+
+template <class T>
+void wide_finish(const LayerPlan& p, const T* parameters, const T* sums, int first,
+                 int last, T* gradient) {
+  for (int i = first; i < last; ++i)
+    finish_wide(p, parameters, sums, i, 0, p.out, gradient);
+}
+
+}  // namespace kan::host

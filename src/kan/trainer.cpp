@@ -1,0 +1,397 @@
+#include "kan/trainer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "kan/error.hpp"
+#include "kan/row_order.hpp"
+#include "kan/schedule.hpp"
+#include "parallel/partition.hpp"
+
+namespace kan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Leaves of the plain mode: enough for the threads and for sums that are not long chains,
+// few enough that clearing and adding them stays small. A power of two.
+int plain_leaves(std::int64_t rows, int threads, std::int64_t parameters) {
+  constexpr std::int64_t kRows = 256, kMost = 64, kBytes = 64 << 20;
+  const std::int64_t room = std::max<std::int64_t>(8, kBytes / (8 * parameters));
+  std::int64_t wanted = std::max<std::int64_t>(rows / kRows, 1);
+  if (threads > 1) {
+    const bool even = (threads & (threads - 1)) == 0;
+    wanted = std::max<std::int64_t>(wanted, even ? threads : 4 * threads);
+  }
+  wanted = std::min({wanted, std::max<std::int64_t>(kMost, threads), room,
+                     std::max<std::int64_t>(1, rows / 16)});
+  int leaves = 1;
+  while (2 * leaves <= wanted) leaves *= 2;
+  return leaves;
+}
+
+}  // namespace
+
+const char* name_of(ExitReason reason) {
+  switch (reason) {
+    case ExitReason::done: return "done";
+    case ExitReason::target_loss: return "target_loss";
+    case ExitReason::patience: return "patience";
+    case ExitReason::walltime: return "walltime";
+    case ExitReason::signal: return "signal";
+    case ExitReason::stop_now: break;
+  }
+  return "stop_now";
+}
+
+template <class T>
+Trainer<T>::Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engine,
+                    parallel::Communicator& communicator, const TrainOptions& options,
+                    const RowSet<T>& train, const RowSet<T>& validation,
+                    parallel::PhaseTimer& timer, const TrainingState<T>* stored)
+    : exec_(exec),
+      network_(network),
+      engine_(engine),
+      communicator_(communicator),
+      options_(options),
+      train_(train),
+      validation_(validation),
+      timer_(timer),
+      optimizer_(options.optimizer, network.shape().parameters()),
+      reducer_(communicator, network.shape().parameters()),
+      order_("kan::Trainer::order", train.rows()) {
+  if (train.rows() == 0) throw Error(Code::data, "no training rows: check data/source");
+  const std::int64_t parameters = network.shape().parameters();
+  const std::int64_t rows =
+      std::min(options.batch * options.accumulate, train.rows());  // of an update
+  const int ranks = communicator.size();
+  if (options.reproducible) {
+    leaves_ = int(parallel::leaf_count(options.max_shards, options.batch * options.accumulate,
+                                       options.shard_rows, parameters));
+    if (ranks > leaves_)
+      throw Error(Code::usage,
+                  "parallel/reproducible: " + std::to_string(ranks) + " ranks, but only " +
+                      std::to_string(leaves_) +
+                      " shards of the batch: start fewer ranks, or lower "
+                      "parallel/shard_rows, or raise optimizer/batch");
+    if (ranks > 1)
+      tree_ = std::make_unique<parallel::TreeReducer<T>>(
+          communicator, engine.plan().table_size, leaves_);
+  } else {
+    leaves_ = plain_leaves((rows + ranks - 1) / ranks, exec.concurrency(), parameters);
+  }
+  progress_.seed = options.seed;
+  progress_.epoch_outside.assign(network.shape().layers(), 0);
+  if (stored) restore(*stored);
+  engine_.form(exec_, network_.parameters());
+}
+
+template <class T>
+std::int64_t Trainer<T>::updates_per_epoch() const {
+  const std::int64_t rows = options_.batch * options_.accumulate;
+  return (train_.rows() + rows - 1) / rows;
+}
+
+template <class T>
+std::int64_t Trainer<T>::total_updates() const {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t by_epochs =
+      options_.epochs >= 0 ? options_.epochs * updates_per_epoch() : most;
+  return std::min(by_epochs, options_.steps >= 0 ? options_.steps : most);
+}
+
+template <class T>
+bool Trainer<T>::finished() const {
+  return progress_.step >= total_updates();
+}
+
+// This rank's part of the next `rows` positions of the epoch.
+template <class T>
+Batch<T> Trainer<T>::next_batch(std::int64_t rows) const {
+  Batch<T> batch;
+  batch.inputs = train_.inputs;
+  batch.targets = train_.targets;
+  batch.order = order_;
+  batch.begin = progress_.position;
+  batch.size = rows;
+  batch.leaves = leaves_;
+  batch.last_leaf = leaves_;
+  if (communicator_.size() == 1) return batch;
+  if (options_.reproducible) {
+    const parallel::Range own =
+        parallel::rank_leaves(leaves_, communicator_.size(), communicator_.rank());
+    batch.first_leaf = int(own.begin);
+    batch.last_leaf = int(own.end);
+  } else {
+    const parallel::Range own =
+        parallel::rank_rows(rows, communicator_.size(), communicator_.rank());
+    batch.begin += own.begin;
+    batch.size = own.size();
+  }
+  return batch;
+}
+
+// Gradient of the batch summed over leaves and ranks, in reducer_.gradient().
+template <class T>
+parallel::LaneOut Trainer<T>::sum_gradient(const Batch<T>& batch,
+                                           const parallel::StopFlags& flags) {
+  timer_.enter(parallel::Phase::forward_backward);
+  engine_.gradient(exec_, batch, options_.loss);
+  if (!tree_) {
+    engine_.finish(exec_, network_.parameters(), engine_.add(exec_, 0, leaves_),
+                   reducer_.gradient());
+  } else {
+    const auto& subtrees = tree_->subtrees();
+    const std::int64_t size = engine_.plan().table_size;
+    for (std::size_t j = 0; j < subtrees.size(); ++j) {
+      const View1<T> sum =
+          engine_.add(exec_, int(subtrees[j].first), int(subtrees[j].count));
+      Kokkos::deep_copy(exec_,
+                        View1<T>(tree_->partials().data() + std::int64_t(j) * size, size),
+                        sum);
+    }
+  }
+  const BatchSums sums = engine_.sums(exec_);
+  progress_.epoch_correct += sums.correct;
+  for (std::size_t l = 0; l < sums.outside.size(); ++l)
+    progress_.epoch_outside[l] += sums.outside[l];
+
+  timer_.enter(parallel::Phase::reduce);
+  parallel::LaneIn in;
+  in.stop = flags;
+  in.nonfinite = std::isfinite(sums.loss) ? 0 : 1;
+  in.loss_sum = in.nonfinite ? 0 : sums.loss;
+  if (!tree_) {
+    if (communicator_.size() > 1) return reducer_.reduce(exec_, in);
+    return {in.loss_sum, in.nonfinite, in.stop};
+  }
+  std::vector<double> losses;
+  for (const parallel::Subtree& s : tree_->subtrees()) {
+    const double loss = engine_.loss(int(s.first), int(s.count));
+    losses.push_back(std::isfinite(loss) ? loss : 0);
+  }
+  const parallel::LaneOut out = tree_->reduce(exec_, losses, in);
+  engine_.finish(exec_, network_.parameters(), tree_->gradient(), reducer_.gradient());
+  return out;
+}
+
+template <class T>
+StepRecord Trainer<T>::update(std::int64_t rows, const parallel::StopFlags& flags,
+                              parallel::StopFlags& decided) {
+  const parallel::LaneOut lane = sum_gradient(next_batch(rows), flags);
+  decided = lane.stop;
+  timer_.enter(parallel::Phase::optimizer);
+  const double terms =
+      loss_terms(options_.loss, double(rows), network_.shape().outputs());
+  const double norm =
+      std::sqrt(scale_and_square(exec_, reducer_.gradient(), 1 / terms));
+  if (lane.nonfinite > 0 || !std::isfinite(norm))
+    throw Error(Code::numerical,
+                "step " + std::to_string(progress_.step) + ", epoch " +
+                    std::to_string(progress_.epoch) + ": " +
+                    (lane.nonfinite > 0 ? "the loss" : "the gradient") +
+                    " is not finite; the parameters were not updated. Lower "
+                    "optimizer/learning_rate, set optimizer/clip_norm, or scale the data");
+  StepRecord record;
+  record.step = progress_.step;
+  record.epoch = progress_.epoch;
+  record.loss = lane.loss_sum / terms;
+  record.gradient_norm = norm;
+  record.learning_rate =
+      options_.optimizer.learning_rate *
+      schedule_factor(options_.schedule, progress_.step, total_updates());
+  const double limit = options_.optimizer.clip_norm;
+  optimizer_.update(exec_, network_.parameters(), reducer_.gradient(), record.learning_rate,
+                    limit > 0 && norm > limit ? limit / norm : 1.0);
+  engine_.form(exec_, network_.parameters());
+  timer_.leave();
+  progress_.epoch_loss_sum += lane.loss_sum;
+  progress_.position += rows;
+  progress_.samples_seen += rows;
+  ++progress_.step;
+  return record;
+}
+
+template <class T>
+EpochRecord Trainer<T>::finish_epoch() {
+  EpochRecord record;
+  const double rows = double(train_.rows());
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  std::vector<std::int64_t> counts(progress_.epoch_outside);
+  counts.push_back(progress_.epoch_correct);
+  if (communicator_.size() > 1) communicator_.allreduce_sum(std::span<std::int64_t>(counts));
+  record.epoch = progress_.epoch;
+  record.train_loss = progress_.epoch_loss_sum /
+                      loss_terms(options_.loss, rows, network_.shape().outputs());
+  record.train_accuracy =
+      options_.loss == LossKind::cross_entropy ? double(counts.back()) / rows : none;
+  for (int l = 0; l < network_.shape().layers(); ++l)
+    record.outside.push_back(double(counts[l]) / (rows * network_.shape().layer(l).in));
+  record.validation_loss = record.validation_accuracy = none;
+  if (validation_.rows() > 0) {
+    timer_.enter(parallel::Phase::forward_backward);
+    const Metrics metrics =
+        evaluate(exec_, engine_, communicator_, validation_, options_.loss);
+    timer_.leave();
+    record.validation_loss = metrics.loss;
+    record.validation_accuracy = metrics.accuracy;
+  }
+  ++progress_.epoch;
+  progress_.position = 0;
+  progress_.epoch_loss_sum = 0;
+  progress_.epoch_correct = 0;
+  std::fill(progress_.epoch_outside.begin(), progress_.epoch_outside.end(), 0);
+  return record;
+}
+
+template <class T>
+TrainResult Trainer<T>::run(Observer<T>& observer) {
+  TrainResult result;
+  elapsed_before_ = progress_.elapsed;
+  const Clock::time_point start = Clock::now();
+  double last = 0, steady_from = 0;
+  std::int64_t steady_rows = 0;
+  bool stop = false;
+  timer_.start();
+  while (!stop && !finished()) {
+    timer_.enter(parallel::Phase::data);
+    if (ordered_epoch_ != progress_.epoch) {
+      const std::vector<std::uint32_t> order =
+          row_order(options_.seed, progress_.epoch, train_.rows(), options_.shuffle);
+      Kokkos::deep_copy(order_, Kokkos::View<const std::uint32_t*, Kokkos::HostSpace,
+                                             Kokkos::MemoryUnmanaged>(order.data(),
+                                                                      order.size()));
+      ordered_epoch_ = progress_.epoch;
+    }
+    const std::int64_t rows = std::min(options_.batch * options_.accumulate,
+                                       train_.rows() - progress_.position);
+    parallel::StopFlags decided;
+    StepRecord record = update(rows, observer.flags(), decided);
+    const double now = seconds_since(start);
+    progress_.elapsed = elapsed_before_ + now;
+    record.elapsed = progress_.elapsed;
+    record.samples_per_second = double(rows) / std::max(now - last, 1e-9);
+    last = now;
+    result.rows += rows;
+    ++result.steps;
+    if (result.steps <= options_.warmup_steps)
+      steady_from = now;
+    else
+      steady_rows += rows;
+
+    timer_.enter(parallel::Phase::output);
+    observer.on_step(record);
+    ++progress_.history_rows;
+    const bool epoch_end = progress_.position == train_.rows();
+    bool best = false;
+    if (epoch_end) {
+      result.last_epoch = finish_epoch();
+      const EpochRecord& epoch = result.last_epoch;
+      const double loss =
+          validation_.rows() > 0 ? epoch.validation_loss : epoch.train_loss;
+      best = loss < progress_.best_loss;
+      if (best) {
+        progress_.best_loss = loss;
+        progress_.best_epoch = epoch.epoch;
+      }
+      timer_.enter(parallel::Phase::output);
+      observer.on_epoch(epoch, best);
+      if (options_.target_loss > 0 && loss <= options_.target_loss) {
+        result.reason = ExitReason::target_loss;
+        stop = true;
+      } else if (options_.patience > 0 &&
+                 epoch.epoch - progress_.best_epoch >= options_.patience) {
+        result.reason = ExitReason::patience;
+        stop = true;
+      }
+    }
+    if (!stop && !finished() &&
+        (decided.signal_stop || decided.walltime || decided.stop_now)) {
+      result.reason = decided.signal_stop ? ExitReason::signal
+                      : decided.walltime  ? ExitReason::walltime
+                                          : ExitReason::stop_now;
+      stop = true;
+    }
+    observer.on_boundary(*this, epoch_end, best,
+                         decided.signal_checkpoint || decided.output_now);
+    timer_.leave();
+  }
+  timer_.stop();
+  result.seconds = seconds_since(start);
+  const double steady_seconds = result.seconds - steady_from;
+  result.steady_rate = steady_rows > 0 ? double(steady_rows) / steady_seconds : 0;
+  return result;
+}
+
+template <class T>
+TrainingState<T> Trainer<T>::state() const {
+  TrainingState<T> s;
+  s.shape = network_.shape().all();
+  s.scale_trained = network_.shape().scale_trained();
+  for (int l = 0; l < network_.shape().layers(); ++l)
+    s.grid.push_back(network_.knots(l).values);
+  s.parameters = network_.unpack(network_.parameters());
+  if (optimizer_.moments() > 0) s.first_moment = network_.unpack(optimizer_.first());
+  if (optimizer_.moments() > 1) s.second_moment = network_.unpack(optimizer_.second());
+  s.progress = progress_;
+  s.progress.optimizer_step = optimizer_.steps();
+  if (communicator_.size() > 1) {
+    // Counts of this rank's rows become those of all rows.
+    communicator_.allreduce_sum(std::span<std::int64_t>(s.progress.epoch_outside));
+    communicator_.allreduce_sum(std::span<std::int64_t>(&s.progress.epoch_correct, 1));
+  }
+  s.engine = engine_.name();
+  s.shards = leaves_;
+  s.vector_bytes = engine_.vector_bytes();
+  return s;
+}
+
+template <class T>
+void Trainer<T>::restore(const TrainingState<T>& stored) {
+  network_.pack(stored.parameters, network_.parameters());
+  const int moments = int(!stored.first_moment.empty()) + !stored.second_moment.empty();
+  if (moments != optimizer_.moments())
+    throw Error(Code::checkpoint,
+                "the checkpoint has " + std::to_string(moments) +
+                    " optimizer moments, optimizer/type needs " +
+                    std::to_string(optimizer_.moments()));
+  if (moments > 0) network_.pack(stored.first_moment, optimizer_.first());
+  if (moments > 1) network_.pack(stored.second_moment, optimizer_.second());
+  optimizer_.set_steps(stored.progress.optimizer_step);
+  progress_ = stored.progress;
+  if (int(progress_.epoch_outside.size()) != network_.shape().layers())
+    throw Error(Code::checkpoint, "the checkpoint's epoch sums do not fit the network");
+  if (communicator_.rank() != 0) {
+    progress_.epoch_correct = 0;
+    std::fill(progress_.epoch_outside.begin(), progress_.epoch_outside.end(), 0);
+  }
+  if (progress_.position > train_.rows())
+    throw Error(Code::checkpoint, "the checkpoint stands at row " +
+                                      std::to_string(progress_.position) + " of an epoch of " +
+                                      std::to_string(train_.rows()) +
+                                      " rows: the training data changed");
+  const auto differs = [](const std::string& what, const std::string& then,
+                          const std::string& now) {
+    throw Error(Code::checkpoint, "parallel/reproducible: the checkpoint was made with " +
+                                      what + " " + then + ", this run has " + now);
+  };
+  if (options_.reproducible) {
+    if (stored.engine != engine_.name()) differs("engine", stored.engine, engine_.name());
+    if (stored.shards != leaves_)
+      differs("shards =", std::to_string(stored.shards), std::to_string(leaves_));
+    if (stored.vector_bytes != engine_.vector_bytes())
+      differs("vector bytes =", std::to_string(stored.vector_bytes),
+              std::to_string(engine_.vector_bytes()));
+  }
+}
+
+template class Trainer<float>;
+template class Trainer<double>;
+
+}  // namespace kan

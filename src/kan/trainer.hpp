@@ -1,0 +1,123 @@
+// The training loop: epochs and updates, and nothing about decks, files or screens; an
+// Observer is told what happened and writes what is due.
+//
+// One update: rows of the batch by the order of the epoch -> engine (leaf gradients) ->
+// sum over leaves and ranks, with the control lane in the same message -> mean, norm,
+// clipping -> optimizer -> table of the next update. Every decision (stop, not-a-number)
+// is taken from reduced values, so all ranks take it at the same step.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kan/engine/engine.hpp"
+#include "kan/optimizer.hpp"
+#include "kan/state.hpp"
+#include "parallel/communicator.hpp"
+#include "parallel/control_lane.hpp"
+#include "parallel/reducer.hpp"
+#include "parallel/timer.hpp"
+#include "parallel/tree.hpp"
+
+namespace kan {
+
+/// Scaled rows where kernels run: inputs (rows, in), targets (rows, target columns).
+template <class T>
+struct RowSet {
+  View2<T> inputs, targets;
+  std::int64_t rows() const { return inputs.extent(0); }
+};
+
+/// Mean loss, share of right classes (NaN without classes), outside share per layer.
+struct Metrics {
+  double loss = 0, accuracy = 0;
+  std::vector<double> outside;
+};
+
+/// Collective. Metrics of all rows, each rank taking its share; prediction (rows, out) is
+/// filled on every rank that asks for it with the rows of all ranks, unless empty.
+template <class T>
+Metrics evaluate(const Exec& exec, Engine<T>& engine, parallel::Communicator& communicator,
+                 const RowSet<T>& set, LossKind loss, const View2<T>& prediction = {});
+
+enum class ExitReason { done, target_loss, patience, walltime, signal, stop_now };
+const char* name_of(ExitReason reason);
+
+template <class T>
+class Trainer;
+
+/// What the trainer tells and asks. All calls are made on all ranks, between two updates.
+template <class T>
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// Reasons to stop or write seen by this rank; asked once per update.
+  virtual parallel::StopFlags flags() = 0;
+  /// After each update.
+  virtual void on_step(const StepRecord& record) = 0;
+  /// After each epoch; best: its loss is the lowest so far.
+  virtual void on_epoch(const EpochRecord& record, bool best) = 0;
+  /// After on_step and on_epoch: write what is due. requested: someone asked for output.
+  virtual void on_boundary(const Trainer<T>& trainer, bool epoch_end, bool best,
+                           bool requested) = 0;
+};
+
+struct TrainResult {
+  ExitReason reason = ExitReason::done;
+  std::int64_t rows = 0;        ///< of all updates of this launch
+  std::int64_t steps = 0;       ///< updates of this launch
+  double seconds = 0;           ///< first step's start to last step's end
+  double steady_rate = 0;       ///< rows per second without the first warmup_steps
+  EpochRecord last_epoch;
+};
+
+template <class T>
+class Trainer {
+ public:
+  /// Everything must outlive the trainer. stored: state of a checkpoint to go on from.
+  Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engine,
+          parallel::Communicator& communicator, const TrainOptions& options,
+          const RowSet<T>& train, const RowSet<T>& validation,
+          parallel::PhaseTimer& timer, const TrainingState<T>* stored);
+
+  TrainResult run(Observer<T>& observer);
+
+  /// Copies everything that a checkpoint holds of the network and its training.
+  TrainingState<T> state() const;
+  const Progress& progress() const { return progress_; }
+  const Network<T>& network() const { return network_; }
+  int leaves() const { return leaves_; }
+  std::int64_t updates_per_epoch() const;
+  /// Updates of the whole run, from epochs and steps.
+  std::int64_t total_updates() const;
+
+ private:
+  Batch<T> next_batch(std::int64_t rows) const;
+  parallel::LaneOut sum_gradient(const Batch<T>& batch, const parallel::StopFlags& flags);
+  StepRecord update(std::int64_t rows, const parallel::StopFlags& flags,
+                    parallel::StopFlags& decided);
+  EpochRecord finish_epoch();
+  bool finished() const;
+  void restore(const TrainingState<T>& stored);
+
+  const Exec& exec_;
+  const Network<T>& network_;
+  Engine<T>& engine_;
+  parallel::Communicator& communicator_;
+  TrainOptions options_;
+  const RowSet<T>&train_, &validation_;
+  parallel::PhaseTimer& timer_;
+  Optimizer<T> optimizer_;
+  int leaves_ = 1;
+  std::unique_ptr<parallel::TreeReducer<T>> tree_;  ///< reproducible, several ranks
+  parallel::GradientReducer<T> reducer_;
+  View1<std::uint32_t> order_;
+  std::int64_t ordered_epoch_ = -1;
+  Progress progress_;
+  double elapsed_before_ = 0;
+};
+
+extern template class Trainer<float>;
+extern template class Trainer<double>;
+
+}  // namespace kan
