@@ -1,1 +1,2 @@
 # One line a test program; see kan_test in CMakeLists.txt.
+kan_test(hdf5 SOURCES unit/hdf5.cpp)
