@@ -115,9 +115,7 @@ Hdf5File Hdf5File::open(const std::string& path, Code code) {
   std::error_code failure;
   const auto status = std::filesystem::status(path, failure);
   if (status.type() == std::filesystem::file_type::not_found) {
-    throw Error(code, path +
-                          ": no such file; check the path (relative paths start at the "
-                          "directory the program runs in)");
+    throw Error(code, path + ": no such file; check the path");
   }
   if (std::filesystem::is_directory(status)) {
     throw Error(code, path + ": is a directory, an HDF5 file is needed");
