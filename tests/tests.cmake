@@ -1,1 +1,2 @@
 # One line a test program; see kan_test in CMakeLists.txt.
+kan_test(communicator SOURCES mpi/communicator.cpp RANKS 1 2 3 4 8 LABEL mpi)
