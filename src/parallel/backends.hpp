@@ -1,0 +1,22 @@
+// The factories behind make_communicator: one per backend, each defined in the backend's
+// own file. Only the table in communicator.cpp and the backends include this header.
+#pragma once
+
+#include <memory>
+
+#include "parallel/communicator.hpp"
+
+namespace kan::parallel {
+
+/// One process on its own (serial.cpp).
+std::unique_ptr<Communicator> make_serial(const CommunicatorOptions& options);
+
+#ifdef KAN_HAVE_MPI
+/// All ranks of the MPI world (mpi.cpp). MPI must be started; collective.
+std::unique_ptr<Communicator> make_mpi(const CommunicatorOptions& options);
+#endif
+
+/// Ranks of the MPI world; 1 without MPI, or before it is started.
+int world_size();
+
+}  // namespace kan::parallel

@@ -1,0 +1,52 @@
+// Sums the gradient of a step over ranks: one flat buffer, one message.
+//
+// The buffer holds the gradient of all parameters and behind it the control lane
+// (control_lane.hpp). Engines write their gradient straight into it, reduce() fills the
+// lane, sends the one message, and hands back what the lane says. Among one rank there is
+// no copy and no message; the results mean the same.
+//   buffer: g[0..n) | lane[0..10)
+// This is the plain mode: the order of additions is the message library's. Sums that are
+// bit-equal for every number of ranks: tree.hpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kan/types.hpp"
+#include "parallel/communicator.hpp"
+#include "parallel/control_lane.hpp"
+
+namespace kan::parallel {
+
+template <class T>
+class GradientReducer {
+ public:
+  /// parameters: length of the gradient. The communicator must outlive the reducer.
+  /// Throws code 9 for more than 4096 ranks, where counts would no longer be exact.
+  GradientReducer(Communicator& communicator, std::int64_t parameters);
+
+  /// Where the gradient of this rank's rows goes, and the sum over all ranks comes back:
+  /// (parameters).
+  View1<T> gradient() const;
+  /// Gradient and lane: (parameters + kLaneSlots).
+  View1<T> buffer() const { return buffer_; }
+
+  /// Collective. Sums the gradient in place after what exec was given before, and the
+  /// lane with it. Gradient and result are bit-equal on all ranks when it returns; a NaN
+  /// in some rank's gradient arrives in the sum, but never in the lane.
+  LaneOut reduce(const Exec& exec, const LaneIn& in);
+
+  /// Collective. Sums in place what an epoch has counted: exact for integers whose sum is
+  /// below 2^53.
+  void reduce_sums(std::span<double> values);
+
+ private:
+  Communicator& communicator_;
+  std::int64_t parameters_;
+  View1<T> buffer_;
+};
+
+extern template class GradientReducer<float>;
+extern template class GradientReducer<double>;
+
+}  // namespace kan::parallel
