@@ -15,8 +15,7 @@ int main(int argc, char** argv) {
 #endif
   int result = 1;
   try {
-    Kokkos::ScopeGuard guard(
-        Kokkos::InitializationSettings().set_disable_warnings(true));
+    Kokkos::ScopeGuard guard(Kokkos::InitializationSettings().set_disable_warnings(true));
     result = Catch::Session().run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "test program: %s\n", error.what());

@@ -35,7 +35,7 @@ class Error : public std::runtime_error {
 }  // namespace kan
 
 /// Precondition of a library call: a programming error, not a user's input error.
-#define KAN_REQUIRE(condition, message) \
-  do {                                  \
+#define KAN_REQUIRE(condition, message)                                  \
+  do {                                                                   \
     if (!(condition)) throw ::kan::Error(::kan::Code::usage, (message)); \
   } while (false)

@@ -1,6 +1,7 @@
-// Metrics and predictions of a whole set. The rows are cut into leaves whatever the number
-// of ranks, each rank takes a contiguous range of leaves, and leaf losses are gathered and
-// added along the one tree: the loss has the same bits for every number of ranks.
+// Metrics and predictions of a whole set. The rows are cut into leaves whatever the
+// number of ranks, each rank takes a contiguous range of leaves, and leaf losses are
+// gathered and added along the one tree: the loss has the same bits for every number of
+// ranks.
 #include <algorithm>
 #include <limits>
 
@@ -29,16 +30,17 @@ void gather_rows(parallel::Communicator& communicator, std::int64_t rows, int le
       mine.assign(host.data() + begin * std::int64_t(out),
                   host.data() + end * std::int64_t(out));
   }
-  communicator.allgatherv(std::span<const T>(mine), std::span<T>(host.data(), host.size()),
-                          counts);
+  communicator.allgatherv(std::span<const T>(mine),
+                          std::span<T>(host.data(), host.size()), counts);
   Kokkos::deep_copy(prediction, host);
 }
 
 }  // namespace
 
 template <class T>
-Metrics evaluate(const Exec& exec, Engine<T>& engine, parallel::Communicator& communicator,
-                 const RowSet<T>& set, LossKind loss, const View2<T>& prediction) {
+Metrics evaluate(const Exec& exec, Engine<T>& engine,
+                 parallel::Communicator& communicator, const RowSet<T>& set,
+                 LossKind loss, const View2<T>& prediction) {
   const std::int64_t rows = set.rows();
   const int out = engine.plan().layers.back().out;
   Batch<T> batch;
@@ -61,7 +63,8 @@ Metrics evaluate(const Exec& exec, Engine<T>& engine, parallel::Communicator& co
   if (communicator.size() > 1) {
     communicator.allreduce_sum(std::span<double>(losses));  // one rank's number and zeros
     communicator.allreduce_sum(std::span<std::int64_t>(counts));
-    if (prediction.extent(0) > 0) gather_rows(communicator, rows, batch.leaves, prediction);
+    if (prediction.extent(0) > 0)
+      gather_rows(communicator, rows, batch.leaves, prediction);
   }
   for (int step = 1; step < batch.leaves; step *= 2)
     for (int b = 0; b < batch.leaves; b += 2 * step) losses[b] += losses[b + step];
@@ -75,7 +78,8 @@ Metrics evaluate(const Exec& exec, Engine<T>& engine, parallel::Communicator& co
                          : none;
   for (std::size_t l = 0; l + 1 < counts.size(); ++l)
     metrics.outside.push_back(
-        double(counts[l]) / (double(std::max<std::int64_t>(1, rows)) * engine.plan().layers[l].in));
+        double(counts[l]) /
+        (double(std::max<std::int64_t>(1, rows)) * engine.plan().layers[l].in));
   return metrics;
 }
 

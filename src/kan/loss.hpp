@@ -68,8 +68,8 @@ KAN_INLINE double cross_entropy_row(const T* y, const T* target, int outputs, T*
   return Kokkos::log(double(sum)) + double(top - y[label]);
 }
 
-/// Loss of one row; dy[outputs] gets its derivative; correct is 1 where the largest output
-/// is the label (classes only).
+/// Loss of one row; dy[outputs] gets its derivative; correct is 1 where the largest
+/// output is the label (classes only).
 template <class T>
 KAN_INLINE double loss_row(LossKind loss, const T* y, const T* target, int outputs, T* dy,
                            int& correct) {

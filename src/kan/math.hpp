@@ -1,9 +1,10 @@
 // Elementary functions that run alike on scalars (device and host) and on the host
 // vectors of simd.hpp: written once, with comparisons and selections only, no branches.
 //
-// exp: Cody-Waite reduction x = n ln 2 + r, |r| <= ln 2 / 2, Taylor polynomial in r, n added
-// to the exponent bits. The C library's exp is not used because it picks its code by CPU,
-// so that bits would depend on the machine. Error: 0.91 ulp (float), 0.86 ulp (double) on
+// exp: Cody-Waite reduction x = n ln 2 + r, |r| <= ln 2 / 2, Taylor polynomial in r, n
+// added to the exponent bits. The C library's exp is not used because it picks its code
+// by CPU, so that bits would depend on the machine. Error: 0.91 ulp (float), 0.86 ulp
+// (double) on
 // [-80, 80] and [-600, 600]; arguments are clamped to +-87 and +-700.
 #pragma once
 

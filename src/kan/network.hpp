@@ -1,8 +1,8 @@
 // A network: its shape, its knots and its trained numbers in one flat buffer (shape.hpp).
 //
 // Layer, n inputs to m outputs: y_o = sum_i [ a_io b(x_i) + s_io sum_j c_ioj B_j(x_i) ].
-// Knots belong to the input and are shared by its outputs. Where spline scales are folded,
-// s = 1 is not stored. Outside the extended knots the spline part is 0.
+// Knots belong to the input and are shared by its outputs. Where spline scales are
+// folded, s = 1 is not stored. Outside the extended knots the spline part is 0.
 #pragma once
 
 #include <string>

@@ -35,8 +35,8 @@ struct DescentRule {
   }
 };
 
-// A block of consecutive elements on the host, where the loop is vectorised; one element on
-// a device. Moments that a rule does not have point at the parameters and stay unread.
+// A block of consecutive elements on the host, where the loop is vectorised; one element
+// on a device. Moments that a rule does not have point at the parameters and stay unread.
 template <class T, class Rule>
 struct Apply {
   static constexpr std::int64_t kRun = kHostExecution ? kBlock : 1;
@@ -61,10 +61,11 @@ struct Apply {
 template <class T, class Rule>
 void apply(const Exec& exec, const Rule& rule, const View1<T>& p, const View1<const T>& g,
            T* m, T* v, T clip) {
-  const Apply<T, Rule> apply{rule, p.data(), g.data(), m, v, clip, std::int64_t(p.size())};
+  const Apply<T, Rule> apply{
+      rule, p.data(), g.data(), m, v, clip, std::int64_t(p.size())};
   const std::int64_t blocks = (apply.count + apply.kRun - 1) / apply.kRun;
-  Kokkos::parallel_for("kan::Optimizer::update", Kokkos::RangePolicy<Exec>(exec, 0, blocks),
-                       apply);
+  Kokkos::parallel_for("kan::Optimizer::update",
+                       Kokkos::RangePolicy<Exec>(exec, 0, blocks), apply);
 }
 
 // Eight running sums, so that the loop vectorises with a fixed order of additions.
@@ -90,8 +91,8 @@ struct ScaleAndSquare {
       x[k] *= factor;
       sum[0] += double(x[k]) * double(x[k]);
     }
-    partial[block] = ((sum[0] + sum[1]) + (sum[2] + sum[3])) +
-                     ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+    partial[block] =
+        ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
   }
 };
 
@@ -117,7 +118,9 @@ double scale_and_square(const Exec& exec, const View1<T>& gradient, double facto
 template <class T>
 Optimizer<T>::Optimizer(const OptimizerOptions& options, std::int64_t parameters)
     : options_(options),
-      moments_(options.type != OptimizerKind::sgd ? 2 : options.momentum != 0 ? 1 : 0) {
+      moments_(options.type != OptimizerKind::sgd ? 2
+               : options.momentum != 0            ? 1
+                                                  : 0) {
   if (moments_ > 0) first_ = View1<T>("kan::Optimizer::first", parameters);
   if (moments_ > 1) second_ = View1<T>("kan::Optimizer::second", parameters);
 }
@@ -134,8 +137,8 @@ void Optimizer<T>::update(const Exec& exec, const View1<T>& parameters,
       apply(exec, MomentumRule<T>{T(learning_rate), T(o.momentum), T(o.weight_decay)},
             parameters, gradient, first_.data(), none, T(clip));
     else
-      apply(exec, DescentRule<T>{T(learning_rate), T(o.weight_decay)}, parameters, gradient,
-            none, none, T(clip));
+      apply(exec, DescentRule<T>{T(learning_rate), T(o.weight_decay)}, parameters,
+            gradient, none, none, T(clip));
     return;
   }
   const bool decoupled = o.type == OptimizerKind::adamw;

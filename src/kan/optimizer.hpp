@@ -1,11 +1,11 @@
 // Optimizers: one kernel over the flat parameters, from the flat mean gradient g.
 //   adam    m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2,
-//           p -= lr / (1-b1^t) m / (sqrt(v) / sqrt(1-b2^t) + eps)      (Kingma and Ba 2014)
-//           weight_decay w adds w p to g
-//   adamw   the same with p *= 1 - lr w instead                 (Loshchilov and Hutter 2017)
-//   sgd     m = mu m + g, p -= lr m; without momentum p -= lr g; w adds w p to g
-// t counts updates since the state was empty. A new kind is an update rule and one line in
-// the table of optimizer.cpp.
+//           p -= lr / (1-b1^t) m / (sqrt(v) / sqrt(1-b2^t) + eps)      (Kingma and Ba
+//           2014) weight_decay w adds w p to g
+//   adamw   the same with p *= 1 - lr w instead                 (Loshchilov and Hutter
+//   2017) sgd     m = mu m + g, p -= lr m; without momentum p -= lr g; w adds w p to g
+// t counts updates since the state was empty. A new kind is an update rule and one line
+// in the table of optimizer.cpp.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, std::int64_t parameters);
 
   /// One update; clip multiplies the gradient (1: not clipped).
-  void update(const Exec& exec, const View1<T>& parameters, const View1<const T>& gradient,
-              double learning_rate, double clip);
+  void update(const Exec& exec, const View1<T>& parameters,
+              const View1<const T>& gradient, double learning_rate, double clip);
 
   /// Moments: 2 (adam, adamw), 1 (sgd with momentum) or 0.
   int moments() const { return moments_; }

@@ -1,5 +1,5 @@
-// Order of the training rows in an epoch: position -> row, a function of (seed, epoch) only,
-// the same on every rank. Fisher-Yates from counter-based random numbers.
+// Order of the training rows in an epoch: position -> row, a function of (seed, epoch)
+// only, the same on every rank. Fisher-Yates from counter-based random numbers.
 #pragma once
 
 #include <cstdint>

@@ -20,10 +20,12 @@ inline double schedule_factor(const ScheduleOptions& options, std::int64_t step,
   if (step < options.warmup) return double(step + 1) / double(options.warmup);
   const std::int64_t s = step - options.warmup;
   switch (options.type) {
-    case ScheduleKind::constant: return 1;
+    case ScheduleKind::constant:
+      return 1;
     case ScheduleKind::step:
       return std::pow(options.factor, double(s / options.step_size));
-    case ScheduleKind::cosine: break;
+    case ScheduleKind::cosine:
+      break;
   }
   const double length = double(std::max<std::int64_t>(1, total - options.warmup));
   return 0.5 * (1 + std::cos(std::numbers::pi * std::min(1.0, double(s) / length)));

@@ -2,8 +2,8 @@
 //
 // Flat parameters, and gradients and moments alike: layer after layer, input after input;
 // per input the rows [G+k coefficient rows][base row][spline scale row], each row `out`
-// numbers, output fastest. The base row exists where the base is not `none`, the scale row
-// where spline scales are trained.
+// numbers, output fastest. The base row exists where the base is not `none`, the scale
+// row where spline scales are trained.
 #pragma once
 
 #include <cstdint>

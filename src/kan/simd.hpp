@@ -1,6 +1,6 @@
-// Host vectors: the compiler's vector extension (g++ and clang, any architecture), as wide
-// as the target CPU has them. They have shuffles, which Kokkos SIMD lacks, and do not fall
-// back to scalars where Kokkos was built without an architecture.
+// Host vectors: the compiler's vector extension (g++ and clang, any architecture), as
+// wide as the target CPU has them. They have shuffles, which Kokkos SIMD lacks, and do
+// not fall back to scalars where Kokkos was built without an architecture.
 //
 // Also the two accesses that a layer with one output needs: load_rows fetches, for each
 // lane, the row of K+1 numbers that its offset points to, and turns rows into vectors;
@@ -82,7 +82,8 @@ KAN_INLINE T sum_lanes(Vec<T> v) {
 
 namespace detail {
 
-// Lane l of the result is lane pattern[l % 4] of the same group of four: 0-3 of a, 4-7 of b.
+// Lane l of the result is lane pattern[l % 4] of the same group of four: 0-3 of a, 4-7 of
+// b.
 template <class V, int p0, int p1, int p2, int p3, int... lane>
 KAN_INLINE V shuffle_groups(V a, V b, std::integer_sequence<int, lane...>) {
   constexpr int pattern[4] = {p0, p1, p2, p3};
@@ -97,8 +98,10 @@ KAN_INLINE Vec<T> shuffle(Vec<T> a, Vec<T> b) {
 }
 template <class T>
 KAN_INLINE void transpose_groups(Vec<T>* r) {
-  const Vec<T> a = shuffle<T, 0, 4, 1, 5>(r[0], r[1]), b = shuffle<T, 2, 6, 3, 7>(r[0], r[1]);
-  const Vec<T> c = shuffle<T, 0, 4, 1, 5>(r[2], r[3]), d = shuffle<T, 2, 6, 3, 7>(r[2], r[3]);
+  const Vec<T> a = shuffle<T, 0, 4, 1, 5>(r[0], r[1]),
+               b = shuffle<T, 2, 6, 3, 7>(r[0], r[1]);
+  const Vec<T> c = shuffle<T, 0, 4, 1, 5>(r[2], r[3]),
+               d = shuffle<T, 2, 6, 3, 7>(r[2], r[3]);
   r[0] = shuffle<T, 0, 1, 4, 5>(a, c);
   r[1] = shuffle<T, 2, 3, 6, 7>(a, c);
   r[2] = shuffle<T, 0, 1, 4, 5>(b, d);
@@ -109,7 +112,9 @@ KAN_INLINE void transpose_groups(Vec<T>* r) {
 
 /// Room of one row: a power of two >= K+1.
 template <int K>
-inline constexpr int kRowRoom = K + 1 <= 2 ? 2 : K + 1 <= 4 ? 4 : 8;
+inline constexpr int kRowRoom = K + 1 <= 2   ? 2
+                                : K + 1 <= 4 ? 4
+                                             : 8;
 
 /// r[j] = (table[offset[lane] + j]) for j = 0..K; rows are kRowRoom<K> apart or more.
 template <class T, int K>

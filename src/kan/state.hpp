@@ -30,7 +30,8 @@ struct LayerArrays {
 };
 
 /// Where a run stands. position counts rows of the current epoch already used; the
-/// epoch_* members are sums over those rows, so that an epoch's figures survive a restart.
+/// epoch_* members are sums over those rows, so that an epoch's figures survive a
+/// restart.
 struct Progress {
   std::int64_t step = 0;   ///< updates done
   std::int64_t epoch = 0;  ///< epochs completed

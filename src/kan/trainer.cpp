@@ -19,33 +19,45 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Leaves of the plain mode: enough for the threads and for sums that are not long chains,
-// few enough that clearing and adding them stays small. A power of two.
-int plain_leaves(std::int64_t rows, int threads, std::int64_t parameters) {
+}  // namespace
+
+int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int threads,
+               std::int64_t parameters) {
+  const std::int64_t nominal = options.batch * options.accumulate;
+  if (options.reproducible)
+    return int(parallel::leaf_count(options.max_shards, nominal, options.shard_rows,
+                                    parameters));
+  // Enough for the threads and for sums that are not long chains, few enough that
+  // clearing and adding them stays small.
   constexpr std::int64_t kRows = 256, kMost = 64, kBytes = 64 << 20;
+  const std::int64_t own = (std::min(nominal, rows) + ranks - 1) / ranks;
   const std::int64_t room = std::max<std::int64_t>(8, kBytes / (8 * parameters));
-  std::int64_t wanted = std::max<std::int64_t>(rows / kRows, 1);
+  std::int64_t wanted = std::max<std::int64_t>(own / kRows, 1);
   if (threads > 1) {
     const bool even = (threads & (threads - 1)) == 0;
     wanted = std::max<std::int64_t>(wanted, even ? threads : 4 * threads);
   }
   wanted = std::min({wanted, std::max<std::int64_t>(kMost, threads), room,
-                     std::max<std::int64_t>(1, rows / 16)});
+                     std::max<std::int64_t>(1, own / 16)});
   int leaves = 1;
   while (2 * leaves <= wanted) leaves *= 2;
   return leaves;
 }
 
-}  // namespace
-
 const char* name_of(ExitReason reason) {
   switch (reason) {
-    case ExitReason::done: return "done";
-    case ExitReason::target_loss: return "target_loss";
-    case ExitReason::patience: return "patience";
-    case ExitReason::walltime: return "walltime";
-    case ExitReason::signal: return "signal";
-    case ExitReason::stop_now: break;
+    case ExitReason::done:
+      return "done";
+    case ExitReason::target_loss:
+      return "target_loss";
+    case ExitReason::patience:
+      return "patience";
+    case ExitReason::walltime:
+      return "walltime";
+    case ExitReason::signal:
+      return "signal";
+    case ExitReason::stop_now:
+      break;
   }
   return "stop_now";
 }
@@ -68,24 +80,16 @@ Trainer<T>::Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engi
       order_("kan::Trainer::order", train.rows()) {
   if (train.rows() == 0) throw Error(Code::data, "no training rows: check data/source");
   const std::int64_t parameters = network.shape().parameters();
-  const std::int64_t rows =
-      std::min(options.batch * options.accumulate, train.rows());  // of an update
   const int ranks = communicator.size();
-  if (options.reproducible) {
-    leaves_ = int(parallel::leaf_count(options.max_shards, options.batch * options.accumulate,
-                                       options.shard_rows, parameters));
-    if (ranks > leaves_)
-      throw Error(Code::usage,
-                  "parallel/reproducible: " + std::to_string(ranks) + " ranks, but only " +
-                      std::to_string(leaves_) +
-                      " shards of the batch: start fewer ranks, or lower "
-                      "parallel/shard_rows, or raise optimizer/batch");
-    if (ranks > 1)
-      tree_ = std::make_unique<parallel::TreeReducer<T>>(
-          communicator, engine.plan().table_size, leaves_);
-  } else {
-    leaves_ = plain_leaves((rows + ranks - 1) / ranks, exec.concurrency(), parameters);
-  }
+  leaves_ = leaves_for(options, train.rows(), ranks, exec.concurrency(), parameters);
+  if (options.reproducible && ranks > leaves_)
+    throw Error(Code::usage, "parallel/reproducible: " + std::to_string(ranks) +
+                                 " ranks, but only " + std::to_string(leaves_) +
+                                 " shards of the batch: start fewer ranks, or lower "
+                                 "parallel/shard_rows, or raise optimizer/batch");
+  if (options.reproducible && ranks > 1)
+    tree_ = std::make_unique<parallel::TreeReducer<T>>(communicator,
+                                                       engine.plan().table_size, leaves_);
   progress_.seed = options.seed;
   progress_.epoch_outside.assign(network.shape().layers(), 0);
   if (stored) restore(*stored);
@@ -152,9 +156,8 @@ parallel::LaneOut Trainer<T>::sum_gradient(const Batch<T>& batch,
     for (std::size_t j = 0; j < subtrees.size(); ++j) {
       const View1<T> sum =
           engine_.add(exec_, int(subtrees[j].first), int(subtrees[j].count));
-      Kokkos::deep_copy(exec_,
-                        View1<T>(tree_->partials().data() + std::int64_t(j) * size, size),
-                        sum);
+      Kokkos::deep_copy(
+          exec_, View1<T>(tree_->partials().data() + std::int64_t(j) * size, size), sum);
     }
   }
   const BatchSums sums = engine_.sums(exec_);
@@ -189,15 +192,15 @@ StepRecord Trainer<T>::update(std::int64_t rows, const parallel::StopFlags& flag
   timer_.enter(parallel::Phase::optimizer);
   const double terms =
       loss_terms(options_.loss, double(rows), network_.shape().outputs());
-  const double norm =
-      std::sqrt(scale_and_square(exec_, reducer_.gradient(), 1 / terms));
+  const double norm = std::sqrt(scale_and_square(exec_, reducer_.gradient(), 1 / terms));
   if (lane.nonfinite > 0 || !std::isfinite(norm))
-    throw Error(Code::numerical,
-                "step " + std::to_string(progress_.step) + ", epoch " +
-                    std::to_string(progress_.epoch) + ": " +
-                    (lane.nonfinite > 0 ? "the loss" : "the gradient") +
-                    " is not finite; the parameters were not updated. Lower "
-                    "optimizer/learning_rate, set optimizer/clip_norm, or scale the data");
+    throw Error(
+        Code::numerical,
+        "step " + std::to_string(progress_.step) + ", epoch " +
+            std::to_string(progress_.epoch) + ": " +
+            (lane.nonfinite > 0 ? "the loss" : "the gradient") +
+            " is not finite; the parameters were not updated. Lower "
+            "optimizer/learning_rate, set optimizer/clip_norm, or scale the data");
   StepRecord record;
   record.step = progress_.step;
   record.epoch = progress_.epoch;
@@ -207,8 +210,8 @@ StepRecord Trainer<T>::update(std::int64_t rows, const parallel::StopFlags& flag
       options_.optimizer.learning_rate *
       schedule_factor(options_.schedule, progress_.step, total_updates());
   const double limit = options_.optimizer.clip_norm;
-  optimizer_.update(exec_, network_.parameters(), reducer_.gradient(), record.learning_rate,
-                    limit > 0 && norm > limit ? limit / norm : 1.0);
+  optimizer_.update(exec_, network_.parameters(), reducer_.gradient(),
+                    record.learning_rate, limit > 0 && norm > limit ? limit / norm : 1.0);
   engine_.form(exec_, network_.parameters());
   timer_.leave();
   progress_.epoch_loss_sum += lane.loss_sum;
@@ -225,7 +228,8 @@ EpochRecord Trainer<T>::finish_epoch() {
   const double none = std::numeric_limits<double>::quiet_NaN();
   std::vector<std::int64_t> counts(progress_.epoch_outside);
   counts.push_back(progress_.epoch_correct);
-  if (communicator_.size() > 1) communicator_.allreduce_sum(std::span<std::int64_t>(counts));
+  if (communicator_.size() > 1)
+    communicator_.allreduce_sum(std::span<std::int64_t>(counts));
   record.epoch = progress_.epoch;
   record.train_loss = progress_.epoch_loss_sum /
                       loss_terms(options_.loss, rows, network_.shape().outputs());
@@ -264,9 +268,10 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
     if (ordered_epoch_ != progress_.epoch) {
       const std::vector<std::uint32_t> order =
           row_order(options_.seed, progress_.epoch, train_.rows(), options_.shuffle);
-      Kokkos::deep_copy(order_, Kokkos::View<const std::uint32_t*, Kokkos::HostSpace,
-                                             Kokkos::MemoryUnmanaged>(order.data(),
-                                                                      order.size()));
+      Kokkos::deep_copy(
+          order_,
+          Kokkos::View<const std::uint32_t*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
+              order.data(), order.size()));
       ordered_epoch_ = progress_.epoch;
     }
     const std::int64_t rows = std::min(options_.batch * options_.accumulate,
@@ -287,7 +292,6 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
 
     timer_.enter(parallel::Phase::output);
     observer.on_step(record);
-    ++progress_.history_rows;
     const bool epoch_end = progress_.position == train_.rows();
     bool best = false;
     if (epoch_end) {
@@ -357,10 +361,9 @@ void Trainer<T>::restore(const TrainingState<T>& stored) {
   network_.pack(stored.parameters, network_.parameters());
   const int moments = int(!stored.first_moment.empty()) + !stored.second_moment.empty();
   if (moments != optimizer_.moments())
-    throw Error(Code::checkpoint,
-                "the checkpoint has " + std::to_string(moments) +
-                    " optimizer moments, optimizer/type needs " +
-                    std::to_string(optimizer_.moments()));
+    throw Error(Code::checkpoint, "the checkpoint has " + std::to_string(moments) +
+                                      " optimizer moments, optimizer/type needs " +
+                                      std::to_string(optimizer_.moments()));
   if (moments > 0) network_.pack(stored.first_moment, optimizer_.first());
   if (moments > 1) network_.pack(stored.second_moment, optimizer_.second());
   optimizer_.set_steps(stored.progress.optimizer_step);
@@ -373,8 +376,8 @@ void Trainer<T>::restore(const TrainingState<T>& stored) {
   }
   if (progress_.position > train_.rows())
     throw Error(Code::checkpoint, "the checkpoint stands at row " +
-                                      std::to_string(progress_.position) + " of an epoch of " +
-                                      std::to_string(train_.rows()) +
+                                      std::to_string(progress_.position) +
+                                      " of an epoch of " + std::to_string(train_.rows()) +
                                       " rows: the training data changed");
   const auto differs = [](const std::string& what, const std::string& then,
                           const std::string& now) {

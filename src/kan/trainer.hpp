@@ -37,11 +37,17 @@ struct Metrics {
 /// Collective. Metrics of all rows, each rank taking its share; prediction (rows, out) is
 /// filled on every rank that asks for it with the rows of all ranks, unless empty.
 template <class T>
-Metrics evaluate(const Exec& exec, Engine<T>& engine, parallel::Communicator& communicator,
-                 const RowSet<T>& set, LossKind loss, const View2<T>& prediction = {});
+Metrics evaluate(const Exec& exec, Engine<T>& engine,
+                 parallel::Communicator& communicator, const RowSet<T>& set,
+                 LossKind loss, const View2<T>& prediction = {});
 
 enum class ExitReason { done, target_loss, patience, walltime, signal, stop_now };
 const char* name_of(ExitReason reason);
+
+/// V, the leaves of a gradient sum: in reproducible mode by the rule of partition.hpp,
+/// else from the rows of one rank and its threads. rows: of the training set.
+int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int threads,
+               std::int64_t parameters);
 
 template <class T>
 class Trainer;
@@ -64,10 +70,10 @@ class Observer {
 
 struct TrainResult {
   ExitReason reason = ExitReason::done;
-  std::int64_t rows = 0;        ///< of all updates of this launch
-  std::int64_t steps = 0;       ///< updates of this launch
-  double seconds = 0;           ///< first step's start to last step's end
-  double steady_rate = 0;       ///< rows per second without the first warmup_steps
+  std::int64_t rows = 0;   ///< of all updates of this launch
+  std::int64_t steps = 0;  ///< updates of this launch
+  double seconds = 0;      ///< first step's start to last step's end
+  double steady_rate = 0;  ///< rows per second without the first warmup_steps
   EpochRecord last_epoch;
 };
 
@@ -85,6 +91,7 @@ class Trainer {
   /// Copies everything that a checkpoint holds of the network and its training.
   TrainingState<T> state() const;
   const Progress& progress() const { return progress_; }
+  Engine<T>& engine() const { return engine_; }
   const Network<T>& network() const { return network_; }
   int leaves() const { return leaves_; }
   std::int64_t updates_per_epoch() const;

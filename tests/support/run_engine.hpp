@@ -11,7 +11,8 @@
 namespace kan::test {
 
 template <class T>
-View2<T> to_view(const std::vector<double>& values, std::size_t rows, std::size_t columns) {
+View2<T> to_view(const std::vector<double>& values, std::size_t rows,
+                 std::size_t columns) {
   View2<T> view("kan::test::rows", rows, columns);
   const auto host = Kokkos::create_mirror_view(view);
   for (std::size_t r = 0; r < rows; ++r)
@@ -28,7 +29,7 @@ std::vector<double> to_vector(const V& view) {
 
 template <class T>
 struct Result {
-  double loss = 0;  ///< mean
+  double loss = 0;                                       ///< mean
   std::vector<double> output, gradient, input_gradient;  ///< of the mean loss
   std::vector<LayerArrays<T>> layers;                    ///< gradient by layer
   BatchSums sums;

@@ -32,7 +32,8 @@ double worst_error(const Hdf5File& file, const std::string& group, bool general)
     // In float a point next to a knot may round onto it, where order 1 has two slopes.
     if (sizeof(T) == 4 && double(T(x[p])) != x[p] && K == 1) continue;
     T v[K + 1], d[K + 1];
-    const int c = kan::basis_at<K, true>(T(x[p]), plan.layers[0], plan.knots.data(), 0, v, d);
+    const int c =
+        kan::basis_at<K, true>(T(x[p]), plan.layers[0], plan.knots.data(), 0, v, d);
     REQUIRE(c >= 0);
     REQUIRE(c < plan.layers[0].intervals);
     for (int i = 0; i < n; ++i) {

@@ -1,6 +1,6 @@
-// Gradients against central differences on random shapes, orders, grids, bases and losses;
-// and what must agree: host and team form, closed form and general knots, any number of
-// leaves, odd batches, rows outside the grid.
+// Gradients against central differences on random shapes, orders, grids, bases and
+// losses; and what must agree: host and team form, closed form and general knots, any
+// number of leaves, odd batches, rows outside the grid.
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <limits>
@@ -41,9 +41,11 @@ Case random_case(unsigned seed) {
   const auto flat = random_values(c.network.shape().parameters(), -1, 1, seed + 1);
   for (std::size_t k = 0; k < flat.size(); ++k) c.network.parameters()(k) = flat[k];
   const int rows = pick(1, 70);
-  c.x = random_values(std::size_t(rows) * c.network.shape().inputs(), -1.6, 1.6, seed + 2);
+  c.x =
+      random_values(std::size_t(rows) * c.network.shape().inputs(), -1.6, 1.6, seed + 2);
   if (loss == LossKind::cross_entropy) {
-    for (int r = 0; r < rows; ++r) c.y.push_back(pick(0, c.network.shape().outputs() - 1));
+    for (int r = 0; r < rows; ++r)
+      c.y.push_back(pick(0, c.network.shape().outputs() - 1));
   } else {
     c.y = random_values(std::size_t(rows) * c.network.shape().outputs(), -1, 1, seed + 3);
   }
@@ -88,7 +90,8 @@ void check_finite_differences(Case& c, Kernels kernels, unsigned seed) {
     const int input = int(q % c.network.shape().inputs());
     const LayerShape& s = c.network.shape().layer(0);
     // At order 1 the slope jumps at knots.
-    if (s.order == 1 || c.network.shape().layers() > 1 || c.loss == LossKind::mae) continue;
+    if (s.order == 1 || c.network.shape().layers() > 1 || c.loss == LossKind::mae)
+      continue;
     (void)input;
     const double kept = c.x[q];
     c.x[q] = kept + h;
@@ -172,8 +175,9 @@ TEST_CASE("a row that is not a number makes the loss not a number") {
         options.base = {base};
         const Network<float> network(Shape(options), -1, 1);
         initialize(network, Initialization::pykan, 1);
-        const std::vector<double> y =
-            loss == LossKind::cross_entropy ? std::vector<double>{0, 1} : std::vector<double>(4);
+        const std::vector<double> y = loss == LossKind::cross_entropy
+                                          ? std::vector<double>{0, 1}
+                                          : std::vector<double>(4);
         const auto r =
             run_engine(network, kernels, loss, {0.1, 0.2, std::nan(""), 0.3}, y);
         CHECK(std::isnan(r.loss));

@@ -43,7 +43,8 @@ std::vector<double> swap_in_out(const std::vector<double>& a, int out, int in) {
   for (int o = 0; o < out; ++o)
     for (int i = 0; i < in; ++i)
       for (std::size_t j = 0; j < tail; ++j)
-        b[(std::size_t(i) * out + o) * tail + j] = a[(std::size_t(o) * in + i) * tail + j];
+        b[(std::size_t(i) * out + o) * tail + j] =
+            a[(std::size_t(o) * in + i) * tail + j];
   return b;
 }
 
@@ -57,15 +58,16 @@ Network<T> load_network(const std::string& model, bool general) {
   for (int l = 0; l < layers; ++l) {
     const std::string group = model + "/layer" + std::to_string(l);
     const auto size = file.info(group + "/coef").shape;
-    shape.push_back({int(size[0]), int(size[1]), int(size[2]) - order, order, Base::silu});
+    shape.push_back(
+        {int(size[0]), int(size[1]), int(size[2]) - order, order, Base::silu});
     arrays[l].coef = file.read<T>(group + "/coef");
     arrays[l].scale_base = file.read<T>(group + "/scale_base");
     arrays[l].scale_spline = file.read<T>(group + "/scale_sp");
   }
   Network<T> network(Shape(shape, true), -1, 1);
   for (int l = 0; l < layers; ++l)
-    network.set_knots(l, file.read<double>(model + "/layer" + std::to_string(l) + "/grid"),
-                      general);
+    network.set_knots(
+        l, file.read<double>(model + "/layer" + std::to_string(l) + "/grid"), general);
   network.pack(arrays, network.parameters());
   return network;
 }
@@ -78,7 +80,8 @@ void check_model(const std::string& model, Kernels kernels, bool general) {
   const double tolerance = sizeof(T) == 8 ? 1e-12 : 1e-5;
   const Network<T> network = load_network<T>(model, general);
   if (!general)
-    CHECK(network.knots(0).uniform == (file.read_int_attribute(model, "uniform_grid") == 1));
+    CHECK(network.knots(0).uniform ==
+          (file.read_int_attribute(model, "uniform_grid") == 1));
   const auto x = file.read<double>(model + "/input");
   const auto y = file.read<double>(model + "/target");
   const auto r = test::run_engine(network, kernels, LossKind::mse, x, y);
@@ -96,7 +99,8 @@ void check_model(const std::string& model, Kernels kernels, bool general) {
                                const std::string& efficient_name) {
         const auto theirs =
             pykan ? file.read<double>(group + "/" + name)
-                  : swap_in_out(file.read<double>(group + "/" + efficient_name), s.out, s.in);
+                  : swap_in_out(file.read<double>(group + "/" + efficient_name), s.out,
+                                s.in);
         INFO(group << " " << name);
         CHECK(distance(widen(ours), theirs) < tolerance);
       };
@@ -109,14 +113,22 @@ void check_model(const std::string& model, Kernels kernels, bool general) {
 
 template <class T>
 void check_all(Kernels kernels) {
-  for (const char* model : {"m1_2_64_1", "m2_2_5_1", "m3_4_8_8_2", "m4_1_1", "m5_3_3_3_3",
-                            "m6_2_128_1"})
+  for (const char* model :
+       {"m1_2_64_1", "m2_2_5_1", "m3_4_8_8_2", "m4_1_1", "m5_3_3_3_3", "m6_2_128_1"})
     for (bool general : {false, true}) check_model<T>(model, kernels, general);
 }
 
 }  // namespace
 
-TEST_CASE("PyKAN and efficient-kan, host form, double") { check_all<double>(Kernels::host); }
-TEST_CASE("PyKAN and efficient-kan, host form, float") { check_all<float>(Kernels::host); }
-TEST_CASE("PyKAN and efficient-kan, team form, double") { check_all<double>(Kernels::team); }
-TEST_CASE("PyKAN and efficient-kan, team form, float") { check_all<float>(Kernels::team); }
+TEST_CASE("PyKAN and efficient-kan, host form, double") {
+  check_all<double>(Kernels::host);
+}
+TEST_CASE("PyKAN and efficient-kan, host form, float") {
+  check_all<float>(Kernels::host);
+}
+TEST_CASE("PyKAN and efficient-kan, team form, double") {
+  check_all<double>(Kernels::team);
+}
+TEST_CASE("PyKAN and efficient-kan, team form, float") {
+  check_all<float>(Kernels::team);
+}

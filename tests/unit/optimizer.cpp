@@ -15,14 +15,16 @@ using io::Hdf5File;
 
 namespace {
 
-double relative(double a, double b) { return std::abs(a - b) / std::max(1e-3, std::abs(b)); }
+double relative(double a, double b) {
+  return std::abs(a - b) / std::max(1e-3, std::abs(b));
+}
 
 void check_trajectory(const std::string& run, const OptimizerOptions& options,
                       Kernels kernels) {
   const Hdf5File file = Hdf5File::open(KAN_SOURCE_DIR "/tests/data/adam_trajectory.h5");
   const Exec exec;
-  Network<double> network(Shape({{2, 5, 5, 3, Base::silu}, {5, 1, 5, 3, Base::silu}}, true),
-                          -1, 1);
+  Network<double> network(
+      Shape({{2, 5, 5, 3, Base::silu}, {5, 1, 5, 3, Base::silu}}, true), -1, 1);
   const auto load = [&](int step) {
     std::vector<LayerArrays<double>> arrays(2);
     for (int l = 0; l < 2; ++l) {
@@ -92,7 +94,8 @@ TEST_CASE("Adam and SGD follow torch") {
 }
 
 TEST_CASE("weight decay: added to the gradient, or decoupled") {
-  OptimizerOptions o{.type = OptimizerKind::sgd, .learning_rate = 0.1, .weight_decay = 0.2};
+  OptimizerOptions o{
+      .type = OptimizerKind::sgd, .learning_rate = 0.1, .weight_decay = 0.2};
   const double one = 2 - 0.1 * (0.5 + 0.2 * 2);
   CHECK(std::abs(after_two_steps<double>(o) - (one - 0.1 * (0.5 + 0.2 * one))) < 1e-15);
   o.type = OptimizerKind::adamw;
@@ -111,7 +114,8 @@ TEST_CASE("scaling and the norm of a gradient") {
       g(k) = float(k % 17) - 8;
       expected += std::pow(0.5 * double(g(k)), 2);
     }
-    CHECK(scale_and_square(exec, g, 0.5) == expected);  // halves of small integers are exact
+    CHECK(scale_and_square(exec, g, 0.5) ==
+          expected);  // halves of small integers are exact
     CHECK(g(0) == -4);
   }
 }

@@ -1,13 +1,14 @@
 // B-splines of order K (degree K) at one point: the K+1 basis functions that are not zero
-// there, and their derivatives. Device functions on scalars; the uniform form also runs on
-// host vectors.
+// there, and their derivatives. Device functions on scalars; the uniform form also runs
+// on host vectors.
 //
 // An input has G intervals on [lo, hi] and K more on each side at the mean step, so knots
 // t_0 .. t_{G+2K}, intervals c = 0 .. G+2K-1 (t_c <= x < t_{c+1}, half-open) and basis
 // functions B_0 .. B_{G+K-1}. In interval c the functions B_{c-K} .. B_c are not zero;
-// those with an index outside 0 .. G+K-1 do not exist: kernels give them coefficients that
-// are zero, so that there is no branch. Formulas: Cox and de Boor's recurrence
-//   B_{i,d} = (x-t_i)/(t_{i+d}-t_i) B_{i,d-1} + (t_{i+d+1}-x)/(t_{i+d+1}-t_{i+1}) B_{i+1,d-1}.
+// those with an index outside 0 .. G+K-1 do not exist: kernels give them coefficients
+// that are zero, so that there is no branch. Formulas: Cox and de Boor's recurrence
+//   B_{i,d} = (x-t_i)/(t_{i+d}-t_i) B_{i,d-1} + (t_{i+d+1}-x)/(t_{i+d+1}-t_{i+1})
+//   B_{i+1,d-1}.
 #pragma once
 
 #include "kan/math.hpp"
@@ -65,8 +66,8 @@ KAN_INLINE void knot_basis(T x, const T* knots, T* values, T* derivatives) {
   }
 }
 
-/// Number of knots t_1 .. t_last that are <= x: the interval of x where t_0 <= x < t_last.
-/// Binary search without branches; not-a-number gives 0.
+/// Number of knots t_1 .. t_last that are <= x: the interval of x where t_0 <= x <
+/// t_last. Binary search without branches; not-a-number gives 0.
 template <class T>
 KAN_INLINE int find_interval(T x, const T* knots, int intervals) {
   int first = 0, count = intervals;

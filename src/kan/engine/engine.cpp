@@ -80,7 +80,8 @@ BatchSums Engine<T>::sums(const Exec& exec) const {
 
 template <class T>
 double Engine<T>::loss(int first, int count) const {
-  std::vector<double> tree(host_loss_.begin() + first, host_loss_.begin() + first + count);
+  std::vector<double> tree(host_loss_.begin() + first,
+                           host_loss_.begin() + first + count);
   for (int step = 1; step < count; step *= 2)
     for (int b = 0; b < count; b += 2 * step) tree[b] += tree[b + step];
   return tree[0];

@@ -1,11 +1,12 @@
 // An engine computes: loss, gradient and outputs of a network on rows of a data set. Two
 // forms of the tile engine exist (a tile of samples goes through all layers forward, the
-// loss, and all layers backward while its activations stay near): `host` with vectors, one
-// thread a leaf, and `team` as a GPU runs it, one team a leaf; it runs on any backend.
+// loss, and all layers backward while its activations stay near): `host` with vectors,
+// one thread a leaf, and `team` as a GPU runs it, one team a leaf; it runs on any
+// backend.
 //
 // Gradients are summed in leaves: leaf s of a batch of b rows and V leaves is the rows
-// [floor(s b/V), floor((s+1) b/V)), added up by one thread or team in a fixed order; leaves
-// are added by one fixed binary tree. So the bits depend on V, not on threads.
+// [floor(s b/V), floor((s+1) b/V)), added up by one thread or team in a fixed order;
+// leaves are added by one fixed binary tree. So the bits depend on V, not on threads.
 #pragma once
 
 #include <memory>
@@ -21,13 +22,13 @@ namespace kan {
 /// Rows of one update or evaluation.
 template <class T>
 struct Batch {
-  View2<const T> inputs;             ///< (rows of the set, in), scaled
-  View2<const T> targets;            ///< (rows of the set, target columns); may be empty
-  View1<const std::uint32_t> order;  ///< position -> row; empty: the row is the position
-  std::int64_t begin = 0;            ///< position of the first row
-  std::int64_t size = 0;             ///< rows
-  int leaves = 1;                    ///< V
-  int first_leaf = 0, last_leaf = 1; ///< those computed here
+  View2<const T> inputs;              ///< (rows of the set, in), scaled
+  View2<const T> targets;             ///< (rows of the set, target columns); may be empty
+  View1<const std::uint32_t> order;   ///< position -> row; empty: the row is the position
+  std::int64_t begin = 0;             ///< position of the first row
+  std::int64_t size = 0;              ///< rows
+  int leaves = 1;                     ///< V
+  int first_leaf = 0, last_leaf = 1;  ///< those computed here
 };
 
 /// Sums over the rows computed; not divided by anything.
@@ -50,13 +51,13 @@ class Engine {
   /// Table of effective coefficients; call after every change of the parameters.
   virtual void form(const Exec& exec, const View1<const T>& parameters) = 0;
 
-  /// Loss and leaf gradients of leaves [first_leaf, last_leaf) of the batch; unless empty,
-  /// input_gradient (position in the batch, in) gets the derivative of each row's loss with
-  /// respect to its scaled inputs.
+  /// Loss and leaf gradients of leaves [first_leaf, last_leaf) of the batch; unless
+  /// empty, input_gradient (position in the batch, in) gets the derivative of each row's
+  /// loss with respect to its scaled inputs.
   void gradient(const Exec& exec, const Batch<T>& batch, LossKind loss,
                 const View2<T>& input_gradient = {});
-  /// Adds leaves [first, first + count) of the last gradient(), count a power of two, along
-  /// the fixed tree: the sum is in the table of leaf `first`, which is returned.
+  /// Adds leaves [first, first + count) of the last gradient(), count a power of two,
+  /// along the fixed tree: the sum is in the table of leaf `first`, which is returned.
   View1<T> add(const Exec& exec, int first, int count);
   /// Flat gradient (unscaled sum over rows) from the sum of all leaves.
   virtual void finish(const Exec& exec, const View1<const T>& parameters,

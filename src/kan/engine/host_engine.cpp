@@ -1,7 +1,7 @@
-// Each thread has a workspace for one tile: activations and their gradients at every layer
-// boundary, and what each layer's forward pass leaves for its backward pass (Weights). The
-// workspace is zero at first and places that pad a row are never written with anything but
-// zero, so padded lanes contribute nothing.
+// Each thread has a workspace for one tile: activations and their gradients at every
+// layer boundary, and what each layer's forward pass leaves for its backward pass
+// (Weights). The workspace is zero at first and places that pad a row are never written
+// with anything but zero, so padded lanes contribute nothing.
 #include "kan/engine/host_engine.hpp"
 
 #include <algorithm>
@@ -14,11 +14,16 @@ namespace kan {
 template <class T>
 LayerKernels<T> host_layer_kernels(const LayerPlan& plan) {
   switch (plan.order) {
-    case 1: return host_kernels_of_order<T, 1>(plan.narrow);
-    case 2: return host_kernels_of_order<T, 2>(plan.narrow);
-    case 3: return host_kernels_of_order<T, 3>(plan.narrow);
-    case 4: return host_kernels_of_order<T, 4>(plan.narrow);
-    default: return host_kernels_of_order<T, 5>(plan.narrow);
+    case 1:
+      return host_kernels_of_order<T, 1>(plan.narrow);
+    case 2:
+      return host_kernels_of_order<T, 2>(plan.narrow);
+    case 3:
+      return host_kernels_of_order<T, 3>(plan.narrow);
+    case 4:
+      return host_kernels_of_order<T, 4>(plan.narrow);
+    default:
+      return host_kernels_of_order<T, 5>(plan.narrow);
   }
 }
 
@@ -74,16 +79,16 @@ class HostEngine final : public Engine<T> {
 
   void form(const Exec& exec, const View1<const T>& parameters) override {
     for_items(exec, "kan::HostEngine::form", [&, table = table_.data()](const Item& it) {
-      kernels_[it.layer].form(plan_.layers[it.layer], parameters.data(), it.first, it.last,
-                              table);
+      kernels_[it.layer].form(plan_.layers[it.layer], parameters.data(), it.first,
+                              it.last, table);
     });
   }
 
   void finish(const Exec& exec, const View1<const T>& parameters,
               const View1<const T>& root, const View1<T>& gradient) override {
     for_items(exec, "kan::HostEngine::finish", [&](const Item& it) {
-      kernels_[it.layer].finish(plan_.layers[it.layer], parameters.data(), root.data(), it.first,
-                                it.last, gradient.data());
+      kernels_[it.layer].finish(plan_.layers[it.layer], parameters.data(), root.data(),
+                                it.first, it.last, gradient.data());
     });
   }
 
@@ -219,8 +224,8 @@ class HostEngine final : public Engine<T> {
         const T* x = space + places_[l].x;
         this->leaf_outside_(leaf, l) += count_outside(p, knots_.data(), x, samples);
         kernels_[l].forward(p, knots_.data(), table_.data(), x, samples,
-                            task.with_gradient && (l > 0 || with_inputs), weights(space, l),
-                            space + places_[l + 1].x);
+                            task.with_gradient && (l > 0 || with_inputs),
+                            weights(space, l), space + places_[l + 1].x);
       }
       const T* y = space + places_[layers].x;
       T* dy = space + places_[layers].dx;

@@ -1,4 +1,5 @@
-// Host form of the tile engine: one thread takes a leaf, tile by tile, through all layers.
+// Host form of the tile engine: one thread takes a leaf, tile by tile, through all
+// layers.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Host form of one layer on a tile of samples: forward, and backward with gradients added
-// into a leaf's table. Compiled once per order (host_order.cpp); LayerKernels is the row of
-// the table that the engine picks per layer.
+// into a leaf's table. Compiled once per order (host_order.cpp); LayerKernels is the row
+// of the table that the engine picks per layer.
 #pragma once
 
 #include "kan/engine/plan.hpp"
@@ -9,8 +9,8 @@
 namespace kan {
 
 /// What the forward pass of a layer leaves for the backward pass, for samples x inputs
-/// (sample-major, ld_in apart): `stride` numbers per array, k+1 arrays in basis and slope.
-/// Narrow layers use basis[0] for t and base_slope for the whole slope.
+/// (sample-major, ld_in apart): `stride` numbers per array, k+1 arrays in basis and
+/// slope. Narrow layers use basis[0] for t and base_slope for the whole slope.
 template <class T>
 struct Weights {
   T* basis = nullptr;
@@ -24,8 +24,8 @@ struct Weights {
 template <class T>
 struct LayerKernels {
   /// y(s, ld_out) from x(s, ld_in); with_slopes if backward wants dx.
-  void (*forward)(const LayerPlan&, const T* knots, const T* table, const T* x, int samples,
-                  bool with_slopes, const Weights<T>&, T* y) = nullptr;
+  void (*forward)(const LayerPlan&, const T* knots, const T* table, const T* x,
+                  int samples, bool with_slopes, const Weights<T>&, T* y) = nullptr;
   /// Adds to gradient (laid out as the table); dx(s, ld_in) unless null. sorted: room for
   /// intervals + 2 + samples integers.
   void (*backward)(const LayerPlan&, const T* table, const Weights<T>&, int samples,
@@ -34,8 +34,8 @@ struct LayerKernels {
   void (*form)(const LayerPlan&, const T* parameters, int first, int last,
                T* table) = nullptr;
   /// Flat gradient of inputs [first, last) from summed table gradients.
-  void (*finish)(const LayerPlan&, const T* parameters, const T* sums, int first, int last,
-                 T* gradient) = nullptr;
+  void (*finish)(const LayerPlan&, const T* parameters, const T* sums, int first,
+                 int last, T* gradient) = nullptr;
 };
 
 /// Kernels for this layer's order and layout.

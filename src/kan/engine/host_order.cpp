@@ -1,4 +1,5 @@
-// Compiled once per order: KAN_ORDER is given on the command line (src/kan/CMakeLists.txt).
+// Compiled once per order: KAN_ORDER is given on the command line
+// (src/kan/CMakeLists.txt).
 #include "kan/engine/host_narrow.hpp"
 #include "kan/engine/host_wide.hpp"
 

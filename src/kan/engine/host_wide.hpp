@@ -1,7 +1,7 @@
 // Host form of a wide layer: vectors over outputs. The interval of a (sample, input) is a
 // scalar, so coefficient rows are contiguous loads and no gather exists. Inputs go in
-// blocks that stay in L1; the coefficient gradient visits the samples of an input sorted by
-// interval and keeps the k+1 rows of an interval in registers.
+// blocks that stay in L1; the coefficient gradient visits the samples of an input sorted
+// by interval and keeps the k+1 rows of an interval in registers.
 #pragma once
 
 #include <algorithm>
@@ -70,8 +70,8 @@ KAN_INLINE void forward_strip(const LayerPlan& p, const T* table, const Weights<
       for (int v = 0; v < N; ++v) sum[v] = i0 > 0 ? load<T>(to + v * lanes) : Vec<T>{};
       for (int i = i0; i < i1; ++i) {
         const std::int64_t q = std::int64_t(s) * p.ld_in + i;
-        const T* row =
-            table + p.table + (std::int64_t(i) * p.intervals + w.interval[q]) * ld + first;
+        const T* row = table + p.table +
+                       (std::int64_t(i) * p.intervals + w.interval[q]) * ld + first;
         const T* base = table + p.base + std::int64_t(i) * ld + first;
         T b[K + 1];
         for (int j = 0; j <= K; ++j) b[j] = w.basis[j * w.stride + q];
@@ -124,7 +124,8 @@ void wide_input_gradient(const LayerPlan& p, const T* table, const Weights<T>& w
         for (; o + 2 * lanes <= ld; o += 2 * lanes)
           for (int v = 0; v < 2; ++v) {
             V f = b0 * load<T>(base + o + v * lanes);
-            for (int j = 0; j <= K; ++j) f += b[j] * load<T>(row + j * ld + o + v * lanes);
+            for (int j = 0; j <= K; ++j)
+              f += b[j] * load<T>(row + j * ld + o + v * lanes);
             sum[v] += f * load<T>(d + o + v * lanes);
           }
         for (; o < ld; o += lanes) {
@@ -189,9 +190,11 @@ void wide_backward(const LayerPlan& p, const T* table, const Weights<T>& w, int 
       T* rows = gradient + p.table + (std::int64_t(i) * p.intervals + c) * ld;
       int o = 0;
       for (; o + 2 * lanes <= ld; o += 2 * lanes)
-        gradient_strip<T, K, 2>(order + begin, count, p, w, i, dy + o, rows + o, base + o);
+        gradient_strip<T, K, 2>(order + begin, count, p, w, i, dy + o, rows + o,
+                                base + o);
       for (; o < ld; o += lanes)
-        gradient_strip<T, K, 1>(order + begin, count, p, w, i, dy + o, rows + o, base + o);
+        gradient_strip<T, K, 1>(order + begin, count, p, w, i, dy + o, rows + o,
+                                base + o);
     }
   }
   if (dx) wide_input_gradient<T, K>(p, table, w, samples, dy, dx);

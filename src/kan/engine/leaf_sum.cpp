@@ -8,8 +8,7 @@ void add_leaves(const Exec& exec, T* all, int leaves, std::int64_t size) {
   if (leaves == 1) return;
   constexpr std::int64_t kChunk = kHostExecution ? 256 : 1;
   Kokkos::parallel_for(
-      "kan::add_leaves",
-      Kokkos::RangePolicy<Exec>(exec, 0, (size + kChunk - 1) / kChunk),
+      "kan::add_leaves", Kokkos::RangePolicy<Exec>(exec, 0, (size + kChunk - 1) / kChunk),
       KOKKOS_LAMBDA(std::int64_t chunk) {
         const std::int64_t begin = chunk * kChunk;
         const std::int64_t count = begin + kChunk < size ? kChunk : size - begin;

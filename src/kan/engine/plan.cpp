@@ -11,8 +11,8 @@ std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
 
 int row_room(int order) { return order + 1 <= 2 ? 2 : order + 1 <= 4 ? 4 : 8; }
 
-// A knot row with k more knots at each end, so that the recurrence of a point in the outer
-// intervals reads existing numbers; they only meet coefficients that are zero.
+// A knot row with k more knots at each end, so that the recurrence of a point in the
+// outer intervals reads existing numbers; they only meet coefficients that are zero.
 template <class T>
 void append_padded(std::vector<T>& knots, const double* row, int count, int order) {
   const double first = row[1] - row[0], last = row[count - 1] - row[count - 2];

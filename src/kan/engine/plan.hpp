@@ -1,7 +1,7 @@
 // Where kernels find things: one LayerPlan per layer, plain data that a device can read.
 //
-// Kernels do not read the flat parameters but a table of effective coefficients s c, formed
-// once per step, laid out for them; gradients of a leaf have the same layout.
+// Kernels do not read the flat parameters but a table of effective coefficients s c,
+// formed once per step, laid out for them; gradients of a leaf have the same layout.
 //   wide layer    rows of ld_out numbers: per input k zero rows, then its G+k coefficient
 //                 rows; k zero rows end the layer. So the k+1 rows of any interval exist
 //                 (interval c of input i starts at row i (G+2k) + c) and nothing branches
@@ -24,7 +24,7 @@ namespace kan {
 struct LayerPlan {
   int in = 0, out = 0;
   int grid = 0, order = 0;
-  int intervals = 0;  ///< G+2k
+  int intervals = 0;     ///< G+2k
   int coefficients = 0;  ///< G+k
   int ld_in = 0, ld_out = 0;
   bool uniform = true, narrow = false;

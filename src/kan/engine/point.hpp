@@ -9,13 +9,13 @@
 namespace kan {
 
 /// Interval of x on uniform knots with the position t in it; x is clamped to the extended
-/// grid, at whose ends every basis function that exists is 0. At order 1 the slope jumps at
-/// knots, so there the interval is settled by comparing with the knots themselves.
+/// grid, at whose ends every basis function that exists is 0. At order 1 the slope jumps
+/// at knots, so there the interval is settled by comparing with the knots themselves.
 template <int K, class T>
 KAN_INLINE int locate_uniform(T x, const LayerPlan& p, const T* knots, T& t) {
   const T last = T(p.intervals);
-  const T u = smaller(larger(x * T(p.inverse_step) + T(K - p.low * p.inverse_step), T(0)),
-                      last);
+  const T u =
+      smaller(larger(x * T(p.inverse_step) + T(K - p.low * p.inverse_step), T(0)), last);
   T c = smaller(floor_small(u), last - T(1));
   int interval = int(c);
   if constexpr (K == 1) {

@@ -1,6 +1,6 @@
-// Plans the scratch of the team form and launches it. The tile is chosen from the shape and
-// the precision alone, for a scratch of 32 KiB that every device has, so that bits do not
-// depend on the device; shapes too wide for that keep their scratch in global memory.
+// Plans the scratch of the team form and launches it. The tile is chosen from the shape
+// and the precision alone, for a scratch of 32 KiB that every device has, so that bits do
+// not depend on the device; shapes too wide for that keep their scratch in global memory.
 #include "kan/engine/team_engine.hpp"
 
 #include <algorithm>
@@ -67,7 +67,8 @@ class TeamEngine final : public Engine<T> {
       most_order_ = std::max(most_order_, p.order);
       if (p.order != order_) order_ = 0;
     }
-    for (tile_ = kLargestTile; tile_ > kSmallestTile && bytes() > kScratchBytes;) tile_ /= 2;
+    for (tile_ = kLargestTile; tile_ > kSmallestTile && bytes() > kScratchBytes;)
+      tile_ /= 2;
     if (bytes() > kScratchBytes) {
       scratch_level_ = 1;
       tile_ = kLargestTile;
@@ -88,9 +89,10 @@ class TeamEngine final : public Engine<T> {
 
   void finish(const Exec& exec, const View1<const T>& parameters,
               const View1<const T>& root, const View1<T>& gradient) override {
-    Kokkos::parallel_for(
-        "kan::TeamEngine::finish", Kokkos::RangePolicy<Exec>(exec, 0, edges_),
-        FinishGradient<T>{plans_.data(), parameters.data(), root.data(), gradient.data()});
+    Kokkos::parallel_for("kan::TeamEngine::finish",
+                         Kokkos::RangePolicy<Exec>(exec, 0, edges_),
+                         FinishGradient<T>{plans_.data(), parameters.data(), root.data(),
+                                           gradient.data()});
   }
 
  protected:
@@ -131,12 +133,18 @@ class TeamEngine final : public Engine<T> {
     const int leaves = b.last_leaf - b.first_leaf;
     if (leaves <= 0) return;
     switch (order_) {
-      case 1: return launch_team_tile<T, 1>(exec, task, leaves, bytes());
-      case 2: return launch_team_tile<T, 2>(exec, task, leaves, bytes());
-      case 3: return launch_team_tile<T, 3>(exec, task, leaves, bytes());
-      case 4: return launch_team_tile<T, 4>(exec, task, leaves, bytes());
-      case 5: return launch_team_tile<T, 5>(exec, task, leaves, bytes());
-      default: return launch_team_tile<T, 0>(exec, task, leaves, bytes());
+      case 1:
+        return launch_team_tile<T, 1>(exec, task, leaves, bytes());
+      case 2:
+        return launch_team_tile<T, 2>(exec, task, leaves, bytes());
+      case 3:
+        return launch_team_tile<T, 3>(exec, task, leaves, bytes());
+      case 4:
+        return launch_team_tile<T, 4>(exec, task, leaves, bytes());
+      case 5:
+        return launch_team_tile<T, 5>(exec, task, leaves, bytes());
+      default:
+        return launch_team_tile<T, 0>(exec, task, leaves, bytes());
     }
   }
 

@@ -1,5 +1,5 @@
-// Compiled once per order: KAN_ORDER is given on the command line (src/kan/CMakeLists.txt);
-// 0 is the form that reads the order of each layer.
+// Compiled once per order: KAN_ORDER is given on the command line
+// (src/kan/CMakeLists.txt); 0 is the form that reads the order of each layer.
 #include <algorithm>
 
 #include "kan/engine/team_tile.hpp"
@@ -25,7 +25,7 @@ void launch_team_tile(const Exec& exec, const TeamTask<T>& task, int leaves,
 
 template void launch_team_tile<float, KAN_ORDER>(const Exec&, const TeamTask<float>&, int,
                                                  std::int64_t);
-template void launch_team_tile<double, KAN_ORDER>(const Exec&, const TeamTask<double>&, int,
-                                                  std::int64_t);
+template void launch_team_tile<double, KAN_ORDER>(const Exec&, const TeamTask<double>&,
+                                                  int, std::int64_t);
 
 }  // namespace kan

@@ -1,9 +1,9 @@
 // Team form of the tile engine, as a GPU runs it: one team a leaf; a tile of samples goes
-// through all layers forward and back. Activations of the tile, and basis values of a block
-// of inputs of the layer at hand, stay in scratch. Outputs are owned by (sample, output),
-// coefficient gradients by the thread that owns the edge (input, output), which walks over
-// the samples of the tile: no atomics, and bits that do not depend on the team's size.
-// Compiled once per order; K = 0 reads the order of each layer at run time.
+// through all layers forward and back. Activations of the tile, and basis values of a
+// block of inputs of the layer at hand, stay in scratch. Outputs are owned by (sample,
+// output), coefficient gradients by the thread that owns the edge (input, output), which
+// walks over the samples of the tile: no atomics, and bits that do not depend on the
+// team's size. Compiled once per order; K = 0 reads the order of each layer at run time.
 #pragma once
 
 #include "kan/engine/engine.hpp"
@@ -34,8 +34,8 @@ struct TeamTask {
 /// Numbers of T of scratch for `tile` samples: activations, two gradients, basis block.
 KOKKOS_INLINE_FUNCTION std::int64_t team_numbers(int boundary_numbers, int widest,
                                                  int most_order, int tile) {
-  return std::int64_t(tile) * (boundary_numbers + 2 * widest +
-                               kTeamInputs * (2 * (most_order + 1) + 2));
+  return std::int64_t(tile) *
+         (boundary_numbers + 2 * widest + kTeamInputs * (2 * (most_order + 1) + 2));
 }
 
 /// Bytes of scratch: row losses (double), numbers of T, intervals and row hits (int).
@@ -63,10 +63,10 @@ struct TeamTile {
     const int tile = task.tile, block = tile * kTeamInputs;
     char* at = static_cast<char*>(
         team.team_scratch(task.scratch_level)
-            .get_shmem_aligned(team_bytes<T>(task.boundary_numbers, task.widest,
-                                             task.most_order, tile) -
-                                   64,
-                               16));
+            .get_shmem_aligned(
+                team_bytes<T>(task.boundary_numbers, task.widest, task.most_order, tile) -
+                    64,
+                16));
     Scratch s;
     s.row_loss = reinterpret_cast<double*>(at);
     s.x = reinterpret_cast<T*>(s.row_loss + tile);
@@ -87,14 +87,16 @@ struct TeamTile {
 
   // Basis block: inputs [i0, i0 + block) of all samples of the tile.
   template <int Order, bool WithSlopes>
-  KOKKOS_FUNCTION void fill_block(const Member& team, const LayerPlan& p, const Scratch& s,
-                                  const T* x, int samples, int i0, int block) const {
+  KOKKOS_FUNCTION void fill_block(const Member& team, const LayerPlan& p,
+                                  const Scratch& s, const T* x, int samples, int i0,
+                                  int block) const {
     const int stride = task.tile * kTeamInputs;
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * block), [&](int e) {
       const int sample = e / block, i = e - sample * block, q = sample * kTeamInputs + i;
       const T at = x[sample * p.in + i0 + i];
       T value[Order + 1], slope[Order + 1];
-      s.interval[q] = basis_at<Order, WithSlopes>(at, p, task.knots, i0 + i, value, slope);
+      s.interval[q] =
+          basis_at<Order, WithSlopes>(at, p, task.knots, i0 + i, value, slope);
       for (int j = 0; j <= Order; ++j) s.basis[j * stride + q] = value[j];
       if constexpr (WithSlopes)
         for (int j = 0; j <= Order; ++j) s.slope[j * stride + q] = slope[j];
@@ -181,11 +183,16 @@ struct TeamTile {
       forward_layer<K>(team, p, s, x, n, y);
     } else {
       switch (p.order) {
-        case 1: return forward_layer<1>(team, p, s, x, n, y);
-        case 2: return forward_layer<2>(team, p, s, x, n, y);
-        case 3: return forward_layer<3>(team, p, s, x, n, y);
-        case 4: return forward_layer<4>(team, p, s, x, n, y);
-        default: return forward_layer<5>(team, p, s, x, n, y);
+        case 1:
+          return forward_layer<1>(team, p, s, x, n, y);
+        case 2:
+          return forward_layer<2>(team, p, s, x, n, y);
+        case 3:
+          return forward_layer<3>(team, p, s, x, n, y);
+        case 4:
+          return forward_layer<4>(team, p, s, x, n, y);
+        default:
+          return forward_layer<5>(team, p, s, x, n, y);
       }
     }
   }
@@ -196,11 +203,16 @@ struct TeamTile {
       backward_layer<K>(team, p, s, x, n, dy, g, dx);
     } else {
       switch (p.order) {
-        case 1: return backward_layer<1>(team, p, s, x, n, dy, g, dx);
-        case 2: return backward_layer<2>(team, p, s, x, n, dy, g, dx);
-        case 3: return backward_layer<3>(team, p, s, x, n, dy, g, dx);
-        case 4: return backward_layer<4>(team, p, s, x, n, dy, g, dx);
-        default: return backward_layer<5>(team, p, s, x, n, dy, g, dx);
+        case 1:
+          return backward_layer<1>(team, p, s, x, n, dy, g, dx);
+        case 2:
+          return backward_layer<2>(team, p, s, x, n, dy, g, dx);
+        case 3:
+          return backward_layer<3>(team, p, s, x, n, dy, g, dx);
+        case 4:
+          return backward_layer<4>(team, p, s, x, n, dy, g, dx);
+        default:
+          return backward_layer<5>(team, p, s, x, n, dy, g, dx);
       }
     }
   }
@@ -252,15 +264,15 @@ struct TeamTile {
         x = y;
       }
       if (task.prediction)
-        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * out), [&](int e) {
-          task.prediction[r * out + e] = x[e];
-        });
+        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * out),
+                             [&](int e) { task.prediction[r * out + e] = x[e]; });
       if (task.columns > 0) {
         Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples), [&](int k) {
           const std::int64_t row = row_of(task.begin + r + k);
           int hit = 0;
-          s.row_loss[k] = loss_row(task.loss, x + k * out, task.targets + row * task.columns,
-                                   out, s.dy + k * out, hit);
+          s.row_loss[k] =
+              loss_row(task.loss, x + k * out, task.targets + row * task.columns, out,
+                       s.dy + k * out, hit);
           s.hit[k] = hit;
         });
         team.team_barrier();
@@ -281,9 +293,8 @@ struct TeamTile {
           dx = swap;
         }
         if (task.input_gradient)
-          Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * in), [&](int e) {
-            task.input_gradient[r * in + e] = dy[e];
-          });
+          Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * in),
+                               [&](int e) { task.input_gradient[r * in + e] = dy[e]; });
       }
       team.team_barrier();
     }

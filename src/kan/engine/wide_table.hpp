@@ -36,7 +36,8 @@ KAN_INLINE void finish_wide(const LayerPlan& p, const T* parameters, const T* su
   const std::int64_t at = p.parameters + std::int64_t(input) * p.rows * p.out;
   const T* flat = parameters + at;
   T* g = gradient + at;
-  const T* rows = sums + p.table + (std::int64_t(input) * p.intervals + p.order) * p.ld_out;
+  const T* rows =
+      sums + p.table + (std::int64_t(input) * p.intervals + p.order) * p.ld_out;
   if (p.has_scale) {
     const T* scale = flat + std::int64_t(p.rows - 1) * p.out;
     T* g_scale = g + std::int64_t(p.rows - 1) * p.out;
@@ -57,7 +58,8 @@ KAN_INLINE void finish_wide(const LayerPlan& p, const T* parameters, const T* su
   }
   if (p.has_base) {
     const T* base = sums + p.base + std::int64_t(input) * p.ld_out;
-    for (int o = first; o < last; ++o) g[std::int64_t(p.coefficients) * p.out + o] = base[o];
+    for (int o = first; o < last; ++o)
+      g[std::int64_t(p.coefficients) * p.out + o] = base[o];
   }
 }
 
