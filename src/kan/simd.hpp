@@ -108,6 +108,52 @@ KAN_INLINE void transpose_groups(Vec<T>* r) {
   r[3] = shuffle<T, 2, 3, 6, 7>(b, d);
 }
 
+// Joins and splits in registers: through memory, a wide load would wait for narrow
+// stores.
+template <class V, class Half, int... lane>
+KAN_INLINE V join(Half a, Half b, std::integer_sequence<int, lane...>) {
+  return __builtin_shufflevector(a, b, lane...);
+}
+template <class T>
+using Quad = typename VectorOf<T>::quad;
+
+// Numbers table[offset[0]...+4), table[offset[4]...+4), ... side by side.
+template <class T>
+KAN_INLINE Vec<T> gather_quads(const T* table, const Integer<T>* offset) {
+  constexpr int lanes = kLanes<T>;
+  const auto quad = [&](int g) {
+    Quad<T> row;
+    std::memcpy(&row, table + offset[4 * g], sizeof row);
+    return row;
+  };
+  using Lane = std::make_integer_sequence<int, lanes>;
+  if constexpr (lanes == 4) {
+    return quad(0);
+  } else if constexpr (lanes == 8) {
+    return join<Vec<T>>(quad(0), quad(1), Lane());
+  } else {
+    typedef T Half __attribute__((vector_size(lanes / 2 * sizeof(T))));
+    using HalfLane = std::make_integer_sequence<int, lanes / 2>;
+    return join<Vec<T>>(join<Half>(quad(0), quad(1), HalfLane()),
+                        join<Half>(quad(2), quad(3), HalfLane()), Lane());
+  }
+}
+
+template <class T, int... group>
+KAN_INLINE void add_quads(T* table, const Integer<T>* offset, Vec<T> v,
+                          std::integer_sequence<int, group...>) {
+  const auto add = [&](int g, Quad<T> part) {
+    T* p = table + offset[4 * g];
+    Quad<T> row;
+    std::memcpy(&row, p, sizeof row);
+    row += part;
+    std::memcpy(p, &row, sizeof row);
+  };
+  (add(group, __builtin_shufflevector(v, v, 4 * group, 4 * group + 1, 4 * group + 2,
+                                      4 * group + 3)),
+   ...);
+}
+
 }  // namespace detail
 
 /// Room of one row: a power of two >= K+1.
@@ -121,14 +167,8 @@ template <class T, int K>
 KAN_INLINE void load_rows(const T* table, const Integer<T>* offset, Vec<T>* r) {
   constexpr int lanes = kLanes<T>;
   if constexpr (kRowRoom<K> == 4 && lanes >= 4) {
-    using Quad = typename VectorOf<T>::quad;
     Vec<T> q[4];
-    for (int k = 0; k < 4; ++k) {
-      Quad part[lanes / 4];
-      for (int g = 0; g < lanes / 4; ++g)
-        std::memcpy(&part[g], table + offset[k + 4 * g], sizeof(Quad));
-      std::memcpy(&q[k], part, sizeof q[k]);
-    }
+    for (int k = 0; k < 4; ++k) q[k] = detail::gather_quads<T>(table, offset + k);
     detail::transpose_groups<T>(q);
     for (int j = 0; j <= K; ++j) r[j] = q[j];
   } else {
@@ -146,21 +186,12 @@ template <class T, int K>
 KAN_INLINE void add_to_rows(T* table, const Integer<T>* offset, const Vec<T>* r) {
   constexpr int lanes = kLanes<T>;
   if constexpr (kRowRoom<K> == 4 && lanes >= 4) {
-    using Quad = typename VectorOf<T>::quad;
     Vec<T> q[4];
     for (int j = 0; j < 4; ++j) q[j] = j <= K ? r[j] : Vec<T>{};
     detail::transpose_groups<T>(q);
-    for (int k = 0; k < 4; ++k) {
-      Quad part[lanes / 4];
-      std::memcpy(part, &q[k], sizeof q[k]);
-      for (int g = 0; g < lanes / 4; ++g) {
-        T* p = table + offset[k + 4 * g];
-        Quad row;
-        std::memcpy(&row, p, sizeof row);
-        row += part[g];
-        std::memcpy(p, &row, sizeof row);
-      }
-    }
+    for (int k = 0; k < 4; ++k)
+      detail::add_quads<T>(table, offset + k, q[k],
+                           std::make_integer_sequence<int, lanes / 4>());
   } else {
     alignas(KAN_VECTOR_BYTES) T a[K + 1][lanes];
     for (int j = 0; j <= K; ++j) store<T>(a[j], r[j]);
