@@ -1,2 +1,3 @@
 # One line a test program; see kan_test in CMakeLists.txt.
 kan_test(hdf5 SOURCES unit/hdf5.cpp)
+kan_test(run_directory SOURCES unit/run_directory.cpp)
