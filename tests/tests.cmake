@@ -4,3 +4,15 @@ kan_test(run_directory SOURCES unit/run_directory.cpp)
 kan_test(report SOURCES unit/report.cpp)
 kan_test(checkpoint SOURCES unit/checkpoint.cpp)
 kan_test(history SOURCES unit/history.cpp)
+
+# A preloaded library that kills a process at its nth system call on a directory.
+add_library(kan_kill_shim MODULE faults/kill_shim.c)
+set_target_properties(kan_kill_shim PROPERTIES C_STANDARD 11 PREFIX "")
+target_link_libraries(kan_kill_shim PRIVATE ${CMAKE_DL_LIBS})
+add_executable(kan_file_writer faults/file_writer.cpp)
+target_link_libraries(kan_file_writer PRIVATE kan::kan kan_flags)
+target_include_directories(kan_file_writer PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+kan_test(kill_files SOURCES faults/kill_files.cpp LABEL faults TIMEOUT 900)
+target_compile_definitions(test_kill_files PRIVATE
+  KAN_KILL_SHIM="$<TARGET_FILE:kan_kill_shim>" KAN_FILE_WRITER="$<TARGET_FILE:kan_file_writer>")
+add_dependencies(test_kill_files kan_kill_shim kan_file_writer)
