@@ -5,4 +5,4 @@ install(TARGETS kan kan_driver EXPORT kanTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(DIRECTORY inputs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kokkan/inputs)
-install(PROGRAMS tools/kan_plot.py DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(PROGRAMS tools/kan_history.py tools/kan_plot.py DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -11,7 +11,9 @@
 // read as a float is infinity. Strings are UTF-8 of any length. One thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,6 +73,14 @@ class Hdf5File {
   static Hdf5File open(const std::string& path, Code code = Code::data);
   /// Makes a new file, replacing what is there. The folder must exist.
   static Hdf5File create(const std::string& path, Code code = Code::output);
+
+  /// The same without a disk: a new file in memory, its bytes once all is written (the
+  /// file is closed), and a file read from such bytes. name: stands for the path in
+  /// messages.
+  static Hdf5File create_in_memory(const std::string& name, Code code = Code::output);
+  std::vector<std::byte> close_to_bytes();
+  static Hdf5File open_bytes(std::span<const std::byte> bytes, const std::string& name,
+                             Code code = Code::data);
 
   const std::string& path() const { return path_; }
   Code code() const { return code_; }

@@ -64,6 +64,7 @@ struct TrainingState {
   std::vector<LayerArrays<T>> second_moment;  ///< empty where the optimizer has none
   Progress progress;
   Scaling input_scaling, target_scaling;
+  std::string data_digest;  ///< of the training rows, so that a restart notices others
   std::string engine;       ///< name of the kernels that trained it, e.g. "tile/host"
   std::int64_t shards = 1;  ///< leaves of the gradient sum (numerics: V)
   std::int64_t vector_bytes = 0;

@@ -1,0 +1,52 @@
+// Predictions and parameters as HDF5 files.
+#include "io/result_files.hpp"
+
+#include "io/atomic_file.hpp"
+#include "io/checkpoint_layout.hpp"
+
+namespace kan::io {
+
+template <class T>
+void write_prediction(const std::string& path, const RunInfo& run, const Moment& moment,
+                      std::span<const T> prediction, std::span<const T> target,
+                      std::int64_t rows, std::int64_t out) {
+  const std::size_t values = static_cast<std::size_t>(rows * out);
+  KAN_REQUIRE(prediction.size() == values && target.size() == values,
+              "write_prediction: arrays are not (rows, out)");
+  Hdf5File file = Hdf5File::create_in_memory(path, Code::output);
+  write_info(file, run, moment);
+  file.write("/prediction", prediction.data(), {rows, out}, {.fletcher32 = true});
+  describe(file, "/prediction", "that of the target", "row, out",
+           "outputs of the network");
+  file.write("/target", target.data(), {rows, out}, {.fletcher32 = true});
+  describe(file, "/target", "that of the data", "row, out", "targets of the data set");
+  std::vector<std::byte> bytes = file.close_to_bytes();
+  write_sealed(path, bytes);
+}
+
+template <class T>
+void write_parameters(const std::string& path, const RunInfo& run, Reason reason,
+                      const TrainingState<T>& state) {
+  const Progress& progress = state.progress;
+  Hdf5File file = Hdf5File::create_in_memory(path, Code::output);
+  write_info(
+      file, run,
+      {progress.step, progress.epoch, progress.samples_seen, progress.elapsed, reason});
+  detail::WriteArchive archive(file);
+  detail::visit_network(archive, state);
+  std::vector<std::byte> bytes = file.close_to_bytes();
+  write_sealed(path, bytes);
+}
+
+template void write_prediction(const std::string&, const RunInfo&, const Moment&,
+                               std::span<const float>, std::span<const float>,
+                               std::int64_t, std::int64_t);
+template void write_prediction(const std::string&, const RunInfo&, const Moment&,
+                               std::span<const double>, std::span<const double>,
+                               std::int64_t, std::int64_t);
+template void write_parameters(const std::string&, const RunInfo&, Reason,
+                               const TrainingState<float>&);
+template void write_parameters(const std::string&, const RunInfo&, Reason,
+                               const TrainingState<double>&);
+
+}  // namespace kan::io
