@@ -61,3 +61,20 @@ kan_test(deck_rules SOURCES unit/deck_rules.cpp)
 kan_test(deck_options SOURCES unit/deck_options.cpp)
 kan_test(deck_random SOURCES unit/deck_random.cpp)
 kan_test(command_line SOURCES unit/command_line.cpp)
+
+# The decks of inputs/, through kan_driver.
+if(Python3_FOUND)
+  set(kan_decks ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/regression/decks.py --driver
+      $<TARGET_FILE:kan_driver>)
+  add_test(NAME regression.decks COMMAND ${kan_decks} list)
+  foreach(deck sum_of_squares feynman_I_6_2 feynman_I_9_18 feynman_I_12_11 feynman_I_26_2
+          feynman_I_37_4 diabetes breast_cancer digits)
+    add_test(NAME regression.${deck} COMMAND ${kan_decks} bars ${deck})
+    set_tests_properties(regression.${deck} PROPERTIES LABELS regression TIMEOUT 300)
+  endforeach()
+  set_tests_properties(regression.decks PROPERTIES LABELS regression TIMEOUT 600)
+  if(NOT kan_python_lacks)
+    add_test(NAME regression.reference COMMAND ${kan_decks} reference)
+    set_tests_properties(regression.reference PROPERTIES LABELS regression TIMEOUT 900)
+  endif()
+endif()

@@ -139,7 +139,7 @@ Launch::Launch() {
   char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   KAN_CHECK_MPI(MPI_Get_library_version(version, &length));
-  const std::string text(version, static_cast<std::size_t>(length));
+  const std::string text(version);  // some libraries count the final zero in length
   mpi_version_ = text.substr(0, text.find_first_of("\r\n"));
 #endif
   survey();

@@ -1,0 +1,154 @@
+#include "run/session.hpp"
+
+#include <filesystem>
+#include <set>
+
+#include "io/checkpoint_files.hpp"
+#include "io/options.hpp"
+#include "run/evaluate.hpp"
+#include "run/train.hpp"
+
+namespace kan::run {
+namespace {
+
+// Name of the job whose checkpoints are looked for: from the deck, or, where only a
+// directory is given, the one name that has checkpoints there.
+std::string job_name(const io::CommandLine& command, const io::DeckSources& sources) {
+  if (sources.deck) {
+    try {
+      return io::resolve_deck(sources).get(io::key::job_name);
+    } catch (const Error&) {
+      // Incomplete without the checkpoint's deck, or wrong: reported when all is known.
+      return std::filesystem::path(sources.deck->name).stem().string();
+    }
+  }
+  std::set<std::string> names;
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(command.directory, error)) {
+    const std::string file = entry.path().filename().string();
+    const std::size_t end = file.rfind(".rst.h5");
+    const std::size_t dot = end == std::string::npos ? end : file.rfind('.', end - 1);
+    if (dot != std::string::npos && dot > 0) names.insert(file.substr(0, dot));
+  }
+  if (names.size() == 1) return *names.begin();
+  if (names.empty())
+    throw Error(Code::checkpoint, "-r " + command.restart + ": no checkpoint in '" +
+                                      command.directory +
+                                      "'; name the directory with -d, or give a deck");
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  throw Error(Code::checkpoint, "-r " + command.restart + ": several jobs in '" +
+                                    command.directory + "' (" + list +
+                                    "); give the deck, or the checkpoint file");
+}
+
+void broadcast(parallel::Communicator& communicator, std::vector<std::string>& texts) {
+  std::int64_t count = std::int64_t(texts.size());
+  communicator.broadcast(std::span<std::int64_t>(&count, 1));
+  texts.resize(count);
+  for (std::string& text : texts) communicator.broadcast(text);
+}
+
+// Rank 0's inputs to all.
+void broadcast(parallel::Communicator& communicator, Inputs& inputs) {
+  for (std::optional<io::DeckText>* text :
+       {&inputs.sources.restart, &inputs.sources.deck}) {
+    std::int64_t given = text->has_value();
+    communicator.broadcast(std::span<std::int64_t>(&given, 1));
+    if (!given) continue;
+    if (!*text) text->emplace();
+    communicator.broadcast((*text)->name);
+    communicator.broadcast((*text)->text);
+  }
+  broadcast(communicator, inputs.sources.overrides);
+  communicator.broadcast(inputs.checkpoint);
+}
+
+}  // namespace
+
+Inputs read_inputs(const io::CommandLine& command) {
+  Inputs inputs;
+  inputs.sources.overrides = command.overrides;
+  inputs.sources.warnings_are_errors = command.warnings_are_errors;
+  if (!command.deck.empty())
+    inputs.sources.deck = io::DeckText{command.deck, io::read_deck(command.deck)};
+  if (command.restart.empty()) return inputs;
+  const bool by_name = command.restart == "latest" || command.restart == "auto";
+  const std::string name = by_name ? job_name(command, inputs.sources) : std::string();
+  io::FoundCheckpoint found =
+      io::find_checkpoint(command.directory, name, command.restart);
+  inputs.notes = std::move(found.notes);
+  if (found.exists()) {
+    inputs.checkpoint = found.header.path;
+    inputs.sources.restart = io::DeckText{found.header.path, found.header.deck};
+  } else {
+    inputs.notes.push_back("-r auto: no checkpoint of '" + name + "' in '" +
+                           command.directory + "', starting from the beginning");
+  }
+  return inputs;
+}
+
+std::unique_ptr<Session> open_session(const io::CommandLine& command,
+                                      parallel::Launch& launch) {
+  const auto start = std::chrono::steady_clock::now();
+  Inputs inputs;
+  {
+    const auto bootstrap = parallel::make_communicator();
+    if (launch.rank() == 0) inputs = read_inputs(command);
+    broadcast(*bootstrap, inputs);
+  }
+  auto session = std::unique_ptr<Session>(new Session{command,
+                                                      launch,
+                                                      start,
+                                                      io::resolve_deck(inputs.sources),
+                                                      inputs.checkpoint,
+                                                      nullptr,
+                                                      {},
+                                                      {},
+                                                      std::make_unique<io::Log>(),
+                                                      nullptr});
+  Session& s = *session;
+  const io::Deck& deck = s.deck;
+  const bool evaluating = deck.get(io::key::run_mode) == io::Mode::evaluate;
+  if (evaluating && s.checkpoint.empty())
+    throw Error(
+        Code::usage,
+        "run/mode = evaluate needs a trained network: name its checkpoint with -r");
+
+  launch.start_kokkos(int(deck.find(io::key::run_threads).value_or(0)), command.kokkos);
+  parallel::CommunicatorOptions options;
+  options.backend = deck.word(io::key::parallel_backend);
+  s.communicator = parallel::make_communicator(options, &s.communication);
+
+  s.info.mpi = launch.mpi_version();
+  s.info.ranks = s.communicator->size();
+  s.info.threads = launch.threads();
+  s.info.precision = deck.word(io::key::run_precision);
+  s.info.deck = io::resolved_text(deck);
+  if (!s.root()) return session;
+
+  using Screen = io::Log::Screen;
+  s.log = std::make_unique<io::Log>(command.quiet ? Screen::quiet : Screen::automatic);
+  const io::Existing existing = command.force              ? io::Existing::replace
+                                : !command.restart.empty() ? io::Existing::restart
+                                                           : io::Existing::refuse;
+  s.directory = std::make_unique<io::RunDirectory>(command.directory,
+                                                   deck.get(io::key::job_name), existing);
+  s.log->open(s.directory->path(".log"), existing == io::Existing::restart);
+  for (const std::string& note : inputs.notes) s.log->note(note);
+  for (const std::string& note : s.directory->notes()) s.log->note(note);
+  for (const std::string& note : launch.notes()) s.log->note(note);
+  for (const io::Deck::Note& note : deck.notes()) s.log->note(note.text());
+  return session;
+}
+
+int run(const io::CommandLine& command, parallel::Launch& launch) {
+  const std::unique_ptr<Session> session = open_session(command, launch);
+  const bool single = session->deck.get(io::key::run_precision) == io::Precision::float_;
+  if (session->deck.get(io::key::run_mode) == io::Mode::evaluate)
+    return single ? evaluate<float>(*session) : evaluate<double>(*session);
+  return single ? train<float>(*session) : train<double>(*session);
+}
+
+}  // namespace kan::run

@@ -1,0 +1,60 @@
+// What every run has, whatever it does: the command line, the resolved deck, ranks, the
+// log, the run directory and the checkpoint to go on from. Made once by open_session();
+// train.hpp and evaluate.hpp do the work.
+//
+// Rank 0 reads the deck and the checkpoint's header and broadcasts the text; all ranks
+// resolve the same bytes. Rank 0 alone has a log and a run directory.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/command_line.hpp"
+#include "io/deck.hpp"
+#include "io/info.hpp"
+#include "io/log.hpp"
+#include "io/run_directory.hpp"
+#include "parallel/communicator.hpp"
+#include "parallel/launch.hpp"
+
+namespace kan::run {
+
+/// What is read before a deck can be resolved.
+struct Inputs {
+  io::DeckSources sources;
+  std::string checkpoint;          ///< path, empty: from the start
+  std::vector<std::string> notes;  ///< for the log
+};
+
+/// Reads the deck and finds the checkpoint that the command line asks for.
+Inputs read_inputs(const io::CommandLine& command);
+
+struct Session {
+  const io::CommandLine& command;
+  parallel::Launch& launch;
+  std::chrono::steady_clock::time_point start;
+  io::Deck deck;
+  std::string checkpoint;  ///< path, empty: from the start
+  std::unique_ptr<parallel::Communicator> communicator;
+  std::string communication;  ///< the choice in words
+  io::RunInfo info;
+  std::unique_ptr<io::Log> log;                 ///< says nothing on ranks other than 0
+  std::unique_ptr<io::RunDirectory> directory;  ///< rank 0
+
+  bool root() const { return communicator->rank() == 0; }
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+        .count();
+  }
+};
+
+/// Starts Kokkos; needs MPI started. The session must end before the launch does.
+std::unique_ptr<Session> open_session(const io::CommandLine& command,
+                                      parallel::Launch& launch);
+
+/// The whole run: session, training or evaluation. Returns the exit code.
+int run(const io::CommandLine& command, parallel::Launch& launch);
+
+}  // namespace kan::run

@@ -1,0 +1,184 @@
+#include "run/train.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "io/checkpoint.hpp"
+#include "io/dataset/scaling.hpp"
+#include "io/options.hpp"
+#include "io/report.hpp"
+#include "kan/trainer.hpp"
+#include "parallel/memory.hpp"
+#include "parallel/signals.hpp"
+#include "run/banner.hpp"
+#include "run/metrics.hpp"
+#include "run/rows.hpp"
+#include "run/training_observer.hpp"
+
+namespace kan::run {
+namespace {
+
+// The form that trained a checkpoint is kept, unless the deck says otherwise.
+Kernels kept_kernels(Kernels asked, const std::string& stored) {
+  if (asked != Kernels::automatic || stored.empty()) return asked;
+  if (stored == "tile/team") return Kernels::team;
+  return kHostExecution && stored == "tile/host" ? Kernels::host : asked;
+}
+
+int moments_of(const OptimizerOptions& o) {
+  return o.type != OptimizerKind::sgd ? 2 : o.momentum != 0 ? 1 : 0;
+}
+
+MemoryEstimate estimate(const Session& s, const Shape& shape, const TrainOptions& options,
+                        std::int64_t rows, int bytes) {
+  MemoryInputs in;
+  in.rows = rows;
+  in.target_columns = target_columns(options.loss, shape.outputs());
+  in.moments = moments_of(options.optimizer);
+  in.threads = s.launch.threads();
+  in.leaves = leaves_for(options, std::max<std::int64_t>(rows, 1), s.info.ranks,
+                         in.threads, shape.parameters());
+  in.bytes = bytes;
+  const MemoryEstimate memory = estimate_memory(shape, in);
+  check_memory(memory, s.launch.local_ranks());
+  return memory;
+}
+
+// All ranks must hold the same rows.
+void compare_digests(Session& s, const std::string& digest) {
+  std::string first = digest;
+  s.communicator->broadcast(first);
+  if (first != digest)
+    throw Error(Code::data, "the data of this rank (digest " + digest +
+                                ") are not those of rank 0 (" + first +
+                                "): do all ranks see the same data/file?");
+}
+
+}  // namespace
+
+template <class T>
+int train(Session& s) {
+  const parallel::SignalHandlers handlers;
+  const Exec exec;
+  const NetworkOptions network_options = io::network_options(s.deck);
+  const TrainOptions options = io::train_options(s.deck);
+  const io::DataOptions data_options = io::data_options(s.deck);
+  const Shape shape(network_options);
+  estimate(s, shape, options, data_options.rows, sizeof(T));
+
+  // The checkpoint's scaling stays: its parameters were trained with it.
+  TrainingState<T> stored;
+  const bool restart = !s.checkpoint.empty();
+  if (restart) {
+    io::check_same_network(io::read_checkpoint_header(s.checkpoint), shape.all(),
+                           shape.scale_trained());
+    stored = io::read_checkpoint<T>(s.checkpoint);
+  }
+  io::Data data = restart ? io::load(data_options, io::data_shape(s.deck),
+                                     stored.input_scaling, stored.target_scaling)
+                          : io::load(data_options, io::data_shape(s.deck));
+  compare_digests(s, data.digest);
+  const std::int64_t all_rows = data.train.rows + data.validation.rows + data.test.rows;
+  const MemoryEstimate memory = estimate(s, shape, options, all_rows, sizeof(T));
+  if (restart && stored.data_digest != data.digest) {
+    const std::string text =
+        "the data differ from those that the checkpoint was trained on (digest " +
+        data.digest + ", then " + stored.data_digest + ")";
+    if (s.command.warnings_are_errors) throw Error(Code::data, text);
+    s.log->warning(text);
+  }
+  if (data.dropped > 0)
+    s.log->note(fmt::format("data: {} rows with missing values dropped", data.dropped));
+
+  Network<T> network(shape, network_options.grid_low, network_options.grid_high);
+  for (std::size_t l = 0; l < stored.grid.size(); ++l)
+    network.set_knots(int(l), stored.grid[l]);
+  if (!restart) initialize(network, network_options.initialization, options.seed);
+  const auto engine =
+      make_engine(exec, network, kept_kernels(network_options.kernels, stored.engine));
+
+  const DataFacts facts{data.input_scaling, data.target_scaling, data.digest};
+  const RowSet<T> rows = to_rows<T>(data.train);
+  const RowSet<T> validation = to_rows<T>(data.validation);
+  const RowSet<T> test = to_rows<T>(data.test);
+  data = {};
+  const RowSet<T>& predicted = test.rows() > 0         ? test
+                               : validation.rows() > 0 ? validation
+                                                       : rows;
+  parallel::PhaseTimer timer;
+  Trainer<T> trainer(exec, network, *engine, *s.communicator, options, rows, validation,
+                     timer, restart ? &stored : nullptr);
+  s.log->line(banner(s, shape, engine->name(), trainer.leaves(), memory));
+  TrainingObserver<T> observer(s, options, facts, predicted, shape.layers(),
+                               trainer.progress());
+  TrainResult result;
+  try {
+    result = trainer.run(observer);
+  } catch (const Error& error) {
+    observer.save_history(trainer.progress());
+    if (error.code() != Code::numerical) throw;
+    throw Error(Code::numerical,
+                std::string(error.what()) +
+                    (observer.last_checkpoint().empty()
+                         ? ""
+                         : "; last good checkpoint: " + observer.last_checkpoint()));
+  }
+  const std::vector<std::string> files = observer.finish(trainer, result.reason);
+
+  io::Report report;
+  report.exit_reason = name_of(result.reason);
+  const bool stopped = result.reason == ExitReason::walltime ||
+                       result.reason == ExitReason::signal ||
+                       result.reason == ExitReason::stop_now;
+  report.exit_code = int(stopped ? Code::stopped : Code::done);
+  report.steps = trainer.progress().step;
+  report.epochs = trainer.progress().epoch;
+  report.samples = result.rows;
+  report.wall_seconds = result.seconds;
+  if (result.seconds > 0)
+    report.samples_per_second = double(result.rows) / result.seconds;
+  if (result.steady_rate > 0) report.steady_samples_per_second = result.steady_rate;
+  const auto measure = [&](const RowSet<T>& set, double& loss, double& accuracy,
+                           double& rmse) {
+    if (set.rows() == 0) return;
+    const SetMetrics m = measure_set(exec, *engine, *s.communicator, set, options.loss,
+                                     facts.target_scaling);
+    loss = m.loss;
+    accuracy = m.accuracy;
+    rmse = m.rmse;
+  };
+  double unused = 0;
+  measure(rows, unused, unused, report.train_rmse);
+  measure(validation, report.validation_loss, report.validation_accuracy,
+          report.validation_rmse);
+  measure(test, report.test_loss, report.test_accuracy, report.test_rmse);
+  if (result.steps > 0 && trainer.progress().epoch > 0) {
+    report.train_loss = result.last_epoch.train_loss;
+    report.train_accuracy = result.last_epoch.train_accuracy;
+  }
+  report.parameters_trained = shape.parameters();
+  report.parameters_pykan = shape.parameters_pykan();
+  double peak = double(parallel::peak_resident_bytes());
+  s.communicator->allreduce_max(std::span<double>(&peak, 1));
+  report.peak_memory_bytes = std::int64_t(peak);
+  const parallel::PhaseTable phases = timer.summarize(*s.communicator);
+  for (std::size_t p = 0; p < parallel::kPhases; ++p)
+    report.phases.push_back(
+        {parallel::kPhaseNames[p],
+         {phases.phases[p].min, phases.phases[p].mean, phases.phases[p].max}});
+  if (s.root()) {
+    report.files = files;
+    report.files.push_back(s.directory->path(".report.json"));
+    report.files.push_back(s.directory->path(".log"));
+    io::write_report(s.directory->path(".report.json"), report, s.info);
+    s.log->line(io::report_text(report, s.info));
+  }
+  s.communicator->barrier();
+  return report.exit_code;
+}
+
+template int train<float>(Session&);
+template int train<double>(Session&);
+
+}  // namespace kan::run
