@@ -20,14 +20,15 @@ this, with PEERS outside the checkout:
 torch      the registry's package for Linux is built for CUDA, trains on a CPU all the same,
            and brings several GB of CUDA libraries. To do without them, where a CUDA toolkit
            of the same major version is on the machine:
-             pip install --no-deps torch
-             pip install --no-deps nvidia-cufile nvidia-cusparselt-cu13 nvidia-nvshmem-cu13
+             pip install --no-deps torch nvidia-nccl-cu13 nvidia-nvshmem-cu13
+             pip install --no-deps nvidia-cufile nvidia-cusparselt-cu13
              pip install numpy filelock typing-extensions sympy networkx jinja2 fsspec setuptools
              pip install --no-deps pykan inkan
              pip install jaxkan matplotlib scikit-learn tqdm pandas pyyaml
              export LD_LIBRARY_PATH=CUDA_TOOLKIT/lib64
-           and cuDNN and NCCL likewise (nvidia-cudnn-cu13, nvidia-nccl-cu13), unless the toolkit
-           has them. `python -c "import torch"` names the next library that is missing.
+           and nvidia-cudnn-cu13 in the first line, unless cuDNN lies beside the toolkit. What
+           `python -c "import torch"` still misses, it names. (Done so with torch 2.15 and the
+           toolkit 13.0; pip's complaints about the packages left out are harmless.)
 pykan      names none of its dependencies: they are the last five packages above.
 inkan      compiles its basis with torch.compile, which needs g++; inkan-eager does not.
 jaxkan     brings jax, flax and optax.
