@@ -210,7 +210,7 @@ void visit_network(Archive& archive, State& state) {
     state.parameters.resize(count);
   }
   for (std::size_t l = 0; l < state.shape.size(); ++l) {
-    const std::string at = fmt::format("/network/layer{}", l + 1);
+    const std::string at = fmt::format("/network/layer{}", l);
     visit_shape(archive, at, state.shape[l]);
     const LayerShape& shape = state.shape[l];
     archive.dataset(at + "/grid", state.grid[l],
@@ -243,7 +243,7 @@ void visit_optimizer(Archive& archive, State& state) {
     if (moments > 1) state.second_moment.resize(state.shape.size());
   }
   for (std::size_t l = 0; l < state.shape.size() && moments > 0; ++l) {
-    const std::string at = fmt::format("/optimizer/layer{}", l + 1);
+    const std::string at = fmt::format("/optimizer/layer{}", l);
     visit_arrays(archive, at + "/m", state.shape[l], state.scale_trained,
                  state.first_moment[l], true);
     if (moments > 1) {

@@ -91,7 +91,7 @@ CheckpointHeader read_checkpoint_header(const std::string& path) {
     header.scale_trained = file.read_int_attribute("/network", "scale_trained") != 0;
     const std::int64_t layers = file.read_int_attribute("/network", "layers");
     detail::ReadArchive archive(file);
-    for (std::int64_t l = 1; l <= layers; ++l) {
+    for (std::int64_t l = 0; l < layers; ++l) {
       detail::visit_shape(archive, fmt::format("/network/layer{}", l),
                           header.shape.emplace_back());
     }

@@ -75,6 +75,22 @@ bool same(const Value& a, const Value& b) {
          *right == std::vector<std::int64_t>(right->size(), left->front());
 }
 
+// Names of files become absolute, so that the deck stored in a checkpoint finds them from
+// any directory.
+void make_absolute(Layer& layer, const std::string& directory) {
+  if (directory.empty()) return;
+  const auto absolute = [&](std::string& name) {
+    if (!name.empty()) name = (std::filesystem::path(directory) / name).string();
+  };
+  for (auto& [slot, entry] : layer.entries) {
+    if (!entry.value) continue;
+    if (slot.parameter == key::data_file.index)
+      absolute(std::get<std::string>(*entry.value));
+    else if (auto* part = std::get_if<FractionOrFile>(&*entry.value))
+      absolute(part->file);
+  }
+}
+
 }  // namespace
 
 class DeckResolver {
@@ -154,6 +170,7 @@ class DeckResolver {
                     slot.text() + " = " + shown(text) + ": " + bad.what());
       }
     }
+    make_absolute(layer, source.directory);
     return layer;
   }
 
@@ -206,6 +223,7 @@ class DeckResolver {
         errors_.add(place, shown(text) + ": " + bad.what());
       }
     }
+    make_absolute(layer, sources_.directory);
     return layer;
   }
 

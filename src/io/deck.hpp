@@ -25,13 +25,16 @@ namespace kan::io {
 struct DeckText {
   std::string name;  ///< as errors show it: the path of the deck or of the checkpoint
   std::string text;
+  /// What names of files in the deck are relative to; empty: they stay as they are.
+  std::string directory = {};
 };
 
 struct DeckSources {
   std::optional<DeckText> restart;     ///< deck stored in the checkpoint
   std::optional<DeckText> deck;        ///< deck given
   std::vector<std::string> overrides;  ///< block/key=value of the command line, in order
-  bool warnings_are_errors = false;    ///< -W: a note is an error
+  std::string directory = {};        ///< what names of files in overrides are relative to
+  bool warnings_are_errors = false;  ///< -W: a note is an error
 };
 
 struct Origin {

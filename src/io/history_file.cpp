@@ -91,7 +91,7 @@ void read_columns(const Hdf5File& file, std::vector<Record>& records,
 }
 
 std::string outside_name(int layer) {
-  return fmt::format("/epoch/layer{}_outside", layer + 1);
+  return fmt::format("/epoch/layer{}_outside", layer);
 }
 
 /// Number of rows of a table, from its first column.

@@ -94,7 +94,8 @@ inline constexpr Parameter kParameters[] = {
      .doc = "Standard deviation of the noise added to targets."},
     {.block = "data", .name = "file", .type = Type::text, .required = true,
      .when = kFromFile,
-     .doc = "File of the rows."},
+     .doc = "File of the rows; a name is relative to the deck (on the command line: to the "
+            "current directory)."},
     {.block = "data", .name = "targets", .type = Type::texts, .required = true,
      .when = kFromFile,
      .doc = "hdf5: paths of datasets; csv: columns by name or number from 1. For "

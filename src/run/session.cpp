@@ -60,8 +60,10 @@ void broadcast(parallel::Communicator& communicator, Inputs& inputs) {
     if (!*text) text->emplace();
     communicator.broadcast((*text)->name);
     communicator.broadcast((*text)->text);
+    communicator.broadcast((*text)->directory);
   }
   broadcast(communicator, inputs.sources.overrides);
+  communicator.broadcast(inputs.sources.directory);
   communicator.broadcast(inputs.checkpoint);
 }
 
@@ -71,8 +73,11 @@ Inputs read_inputs(const io::CommandLine& command) {
   Inputs inputs;
   inputs.sources.overrides = command.overrides;
   inputs.sources.warnings_are_errors = command.warnings_are_errors;
+  const std::filesystem::path here = std::filesystem::current_path();
+  inputs.sources.directory = here.string();
   if (!command.deck.empty())
-    inputs.sources.deck = io::DeckText{command.deck, io::read_deck(command.deck)};
+    inputs.sources.deck = io::DeckText{command.deck, io::read_deck(command.deck),
+                                       (here / command.deck).parent_path().string()};
   if (command.restart.empty()) return inputs;
   const bool by_name = command.restart == "latest" || command.restart == "auto";
   const std::string name = by_name ? job_name(command, inputs.sources) : std::string();
@@ -81,7 +86,7 @@ Inputs read_inputs(const io::CommandLine& command) {
   inputs.notes = std::move(found.notes);
   if (found.exists()) {
     inputs.checkpoint = found.header.path;
-    inputs.sources.restart = io::DeckText{found.header.path, found.header.deck};
+    inputs.sources.restart = io::DeckText{found.header.path, found.header.deck, {}};
   } else {
     inputs.notes.push_back("-r auto: no checkpoint of '" + name + "' in '" +
                            command.directory + "', starting from the beginning");

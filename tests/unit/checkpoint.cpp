@@ -107,19 +107,19 @@ TEST_CASE("the layout is the one of the manual, readable by plain HDF5") {
   const Hdf5File file = Hdf5File::open(path);
   using Shape = std::vector<std::int64_t>;
   const std::pair<const char*, Shape> expected[] = {
-      {"/network/layer1/grid", {2, 12}},
-      {"/network/layer1/coef", {2, 5, 8}},
-      {"/network/layer1/scale_base", {2, 5}},
-      {"/network/layer1/scale_spline", {2, 5}},
-      {"/network/layer1/mask", {2, 5}},
-      {"/network/layer3/coef", {3, 1, 8}},
-      {"/optimizer/layer1/m/coef", {2, 5, 8}},
-      {"/optimizer/layer3/v/scale_base", {3, 1}},
+      {"/network/layer0/grid", {2, 12}},
+      {"/network/layer0/coef", {2, 5, 8}},
+      {"/network/layer0/scale_base", {2, 5}},
+      {"/network/layer0/scale_spline", {2, 5}},
+      {"/network/layer0/mask", {2, 5}},
+      {"/network/layer2/coef", {3, 1, 8}},
+      {"/optimizer/layer0/m/coef", {2, 5, 8}},
+      {"/optimizer/layer2/v/scale_base", {3, 1}},
       {"/data/input_scale", {2}},
       {"/data/target_shift", {1}}};
   for (const auto& [name, shape] : expected) CHECK(file.info(name).shape == shape);
-  CHECK_FALSE(file.exists("/network/layer2/scale_base"));
-  CHECK(file.info("/network/layer1/coef").bytes == 4);
+  CHECK_FALSE(file.exists("/network/layer1/scale_base"));
+  CHECK(file.info("/network/layer0/coef").bytes == 4);
   for (const std::string& name : file.datasets()) {
     for (const char* label : {"units", "dims", "description"}) {
       CHECK_FALSE(file.read_string_attribute(name, label).empty());

@@ -247,3 +247,22 @@ TEST_CASE("-p and the manual hold every parameter") {
       "test ran over it");
   CHECK((committed.str() == reference));
 }
+
+TEST_CASE("names of files are relative to the deck they stand in") {
+  kan::io::DeckSources sources;
+  sources.deck = kan::io::DeckText{"some/where.deck",
+                                   "<run>\nepochs = 1\n<data>\nsource = csv\n"
+                                   "file = rows.csv\ntargets = y\nvalidation = ../v.csv\n"
+                                   "test = /abs/t.csv\n<network>\nwidths = 2, 1\n",
+                                   "/home/me/some"};
+  const kan::io::DataOptions from_deck = data_options(kan::io::resolve_deck(sources));
+  CHECK(from_deck.file == "/home/me/some/rows.csv");
+  CHECK(from_deck.validation.file == "/home/me/some/../v.csv");
+  CHECK(from_deck.test.file == "/abs/t.csv");
+  sources.overrides = {"data/file=other.csv", "data/test=0.5"};
+  sources.directory = "/home/me";
+  const kan::io::DataOptions overridden = data_options(kan::io::resolve_deck(sources));
+  CHECK(overridden.file == "/home/me/other.csv");
+  CHECK(overridden.test.fraction == 0.5);
+  CHECK(overridden.test.file.empty());
+}

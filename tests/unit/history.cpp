@@ -155,7 +155,7 @@ TEST_CASE("the columns are plain one-dimensional datasets with units") {
     CHECK(file.info(name).shape == std::vector<std::int64_t>{10});
   }
   for (const char* name : {"epoch", "train_loss", "train_accuracy", "validation_loss",
-                           "validation_accuracy", "layer1_outside", "layer2_outside"}) {
+                           "validation_accuracy", "layer0_outside", "layer1_outside"}) {
     CHECK(file.info(std::string("epoch/") + name).shape == std::vector<std::int64_t>{2});
   }
   for (const std::string& name : file.datasets()) {
@@ -389,7 +389,7 @@ TEST_CASE("outputs that are due come with checkpoints last, and are made once") 
   CHECK(file.read<float>("/prediction", {2, 3}) == predicted);
   CHECK(file.read<float>("/target", {2, 3}) == target);
   const Hdf5File network = Hdf5File::open(parameters);
-  CHECK(same_bits(network.read<float>("/network/layer2/coef"), state.parameters[1].coef));
+  CHECK(same_bits(network.read<float>("/network/layer1/coef"), state.parameters[1].coef));
   CHECK_FALSE(network.exists("/state"));
   CHECK(place.has("run.00000020.rst.h5"));
 }

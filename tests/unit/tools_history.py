@@ -42,7 +42,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(list(history.step["loss"]), [float(r[1]) for r in steps])
         self.assertEqual(list(map(int, history.epoch["epoch"])), [int(r[0]) for r in epochs])
         self.assertEqual(list(history.epoch["train_loss"]), [float(r[1]) for r in epochs])
-        self.assertEqual(list(history.epoch["layer2_outside"]), [float(r[2]) for r in epochs])
+        self.assertEqual(list(history.epoch["layer1_outside"]), [float(r[2]) for r in epochs])
 
     def test_segments_and_joined_file_give_the_same_rows(self):
         for mode in ("segments", "joined"):
