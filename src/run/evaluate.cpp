@@ -107,7 +107,7 @@ int evaluate(Session& s) {
     const io::Moment moment{stored.progress.step, stored.progress.epoch,
                             stored.progress.samples_seen, stored.progress.elapsed,
                             io::Reason::final};
-    const std::string path = s.directory->path(".prediction.h5");
+    const std::string path = s.directory->path(".h5");
     io::write_prediction(path, s.info, moment, std::span<const T>(prediction),
                          std::span<const T>(target), set.rows, shape.outputs());
     report.files = {path, s.directory->path(".report.json"), s.directory->path(".log")};

@@ -3,6 +3,7 @@
   decks.py --driver PATH list                  every deck resolves (-n) and trains 3 steps
   decks.py --driver PATH bars NAME             a deck meets its bar, mean of 5 seeds
   decks.py --driver PATH reference             the reference deck meets its bars, median of 5
+  decks.py --driver PATH threads               reproducible bits for 1, 2, 3 threads
 
 Bars are those of existing implementations (PyKAN, efficient-kan) with the same settings;
 each deck's header says its own.
@@ -90,10 +91,36 @@ def check_reference(driver):
         assert median < bar, "the bar is missed"
 
 
+def check_threads(driver):
+    import h5py
+
+    def arrays(directory):
+        with h5py.File(next(pathlib.Path(directory).glob("*.00000200.rst.h5"))) as file:
+            found = {}
+            file.visititems(
+                lambda name, item: found.update({name: item[()].tobytes()})
+                if isinstance(item, h5py.Dataset) else None)
+            return found
+
+    for precision in ("float", "double"):
+        for kernels in ("host", "team"):
+            results = []
+            for threads in (1, 2, 3):
+                with tempfile.TemporaryDirectory() as directory:
+                    run(driver, "reference", directory, "run/steps=200",
+                        f"run/precision={precision}", f"network/kernels={kernels}",
+                        f"run/threads={threads}", "parallel/reproducible=true",
+                        "data/rows=5003")
+                    results.append(arrays(directory))
+            assert results[0], "no arrays"
+            assert results[0] == results[1] == results[2], (precision, kernels)
+            print(f"{precision} {kernels}: {len(results[0])} arrays equal in all bits")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--driver", required=True)
-    parser.add_argument("check", choices=["list", "bars", "reference"])
+    parser.add_argument("check", choices=["list", "bars", "reference", "threads"])
     parser.add_argument("name", nargs="?")
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -101,8 +128,10 @@ def main():
         check_list(arguments.driver)
     elif arguments.check == "bars":
         check_bars(arguments.driver, arguments.name)
-    else:
+    elif arguments.check == "reference":
         check_reference(arguments.driver)
+    else:
+        check_threads(arguments.driver)
 
 
 if __name__ == "__main__":
