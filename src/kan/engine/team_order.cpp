@@ -16,7 +16,7 @@ void launch_team_tile(const Exec& exec, const TeamTask<T>& task, int leaves,
   if constexpr (!kHostExecution) {
     const Policy probe =
         Policy(exec, leaves, 1).set_scratch_size(task.scratch_level, scratch);
-    threads = std::min(128, probe.team_size_max(tile, Kokkos::ParallelForTag()));
+    threads = std::min(kTeamThreads, probe.team_size_max(tile, Kokkos::ParallelForTag()));
   }
   const Policy policy =
       Policy(exec, leaves, threads).set_scratch_size(task.scratch_level, scratch);

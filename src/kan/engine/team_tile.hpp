@@ -11,7 +11,8 @@
 
 namespace kan {
 
-inline constexpr int kTeamInputs = 16;  // inputs of a block
+inline constexpr int kTeamInputs = 16;    // inputs of a block
+inline constexpr int kTeamThreads = 128;  // of a team on a device, at most
 
 /// Everything a team needs, by value: pointers into Views and sizes.
 template <class T>
@@ -49,7 +50,10 @@ KOKKOS_INLINE_FUNCTION std::int64_t team_bytes(int boundary_numbers, int widest,
 
 template <class T, int K>
 struct TeamTile {
-  using Policy = Kokkos::TeamPolicy<Exec>;
+  // The bound lets a thread have 168 registers, and nothing spills: without it HIP
+  // compiles for teams of 1024, with 128 registers. Leaves are few, so more teams would
+  // not help.
+  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kTeamThreads, 3>>;
   using Member = typename Policy::member_type;
   TeamTask<T> task;
 
@@ -217,18 +221,6 @@ struct TeamTile {
     }
   }
 
-  KOKKOS_FUNCTION void count_outside(const Member& team, const LayerPlan& p, const T* x,
-                                     int samples, std::int64_t& total) const {
-    std::int64_t count = 0;
-    Kokkos::parallel_reduce(
-        Kokkos::TeamThreadRange(team, samples * p.in),
-        [&](int e, std::int64_t& sum) {
-          sum += outside_grid(x[e], p, task.knots, e % p.in);
-        },
-        count);
-    total += count;
-  }
-
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const Scratch s = scratch(team);
     const int leaf = task.first_leaf + team.league_rank();
@@ -255,10 +247,12 @@ struct TeamTile {
       team.team_barrier();
       T* x = s.x;
       for (int l = 0; l < task.layers; ++l) {
-        const LayerPlan& p = task.plans[l];
-        std::int64_t count = 0;
-        count_outside(team, p, x, samples, count);
-        Kokkos::single(Kokkos::PerTeam(team), [&]() { outside[l] += count; });
+        const LayerPlan p = task.plans[l];
+        int count = 0;  // of this thread
+        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * p.in), [&](int e) {
+          count += outside_grid(x[e], p, task.knots, e % p.in);
+        });
+        if (count > 0) Kokkos::atomic_add(&outside[l], std::int64_t(count));
         T* y = x + std::int64_t(task.tile) * p.in;
         forward(team, p, s, x, samples, y);
         x = y;
@@ -284,7 +278,7 @@ struct TeamTile {
       if (task.with_gradient) {
         T *dy = s.dy, *dx = s.dx;
         for (int l = task.layers - 1; l >= 0; --l) {
-          const LayerPlan& p = task.plans[l];
+          const LayerPlan p = task.plans[l];
           x -= std::int64_t(task.tile) * p.in;
           backward(team, p, s, x, samples, dy, gradient,
                    l > 0 || task.input_gradient ? dx : nullptr);
