@@ -81,3 +81,18 @@ if(Python3_FOUND)
                          LABELS regression TIMEOUT 900)
   endif()
 endif()
+
+# The examples.
+add_executable(kan_example_library ${PROJECT_SOURCE_DIR}/examples/library.cpp)
+target_link_libraries(kan_example_library PRIVATE kan::kan kan_flags)
+add_test(NAME unit.example_library COMMAND kan_example_library)
+set_tests_properties(unit.example_library PROPERTIES LABELS unit TIMEOUT 60
+  ENVIRONMENT "OMP_NUM_THREADS=2;OMP_PROC_BIND=false")
+if(Python3_FOUND)
+  if(NOT kan_python_lacks)
+    add_test(NAME regression.example_evaluate COMMAND ${Python3_EXECUTABLE} -B
+      ${CMAKE_CURRENT_SOURCE_DIR}/regression/example_evaluate.py $<TARGET_FILE:kan_driver>
+      ${PROJECT_SOURCE_DIR}/examples)
+    set_tests_properties(regression.example_evaluate PROPERTIES LABELS regression TIMEOUT 120)
+  endif()
+endif()
