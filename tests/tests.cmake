@@ -88,3 +88,21 @@ if(Python3_FOUND)
                          LABELS regression TIMEOUT 900)
   endif()
 endif()
+
+# The examples, and what can be checked of the manual.
+add_executable(kan_example_library ${PROJECT_SOURCE_DIR}/examples/library.cpp)
+target_link_libraries(kan_example_library PRIVATE kan::kan kan_flags)
+add_test(NAME unit.example_library COMMAND kan_example_library)
+set_tests_properties(unit.example_library PROPERTIES LABELS unit TIMEOUT 60
+  ENVIRONMENT "OMP_NUM_THREADS=2;OMP_PROC_BIND=false")
+if(Python3_FOUND)
+  add_test(NAME unit.manual COMMAND ${Python3_EXECUTABLE} -B
+    ${CMAKE_CURRENT_SOURCE_DIR}/unit/manual.py $<TARGET_FILE:kan_driver> ${PROJECT_SOURCE_DIR})
+  set_tests_properties(unit.manual PROPERTIES LABELS unit TIMEOUT 60)
+  if(NOT kan_python_lacks)
+    add_test(NAME regression.example_evaluate COMMAND ${Python3_EXECUTABLE} -B
+      ${CMAKE_CURRENT_SOURCE_DIR}/regression/example_evaluate.py $<TARGET_FILE:kan_driver>
+      ${PROJECT_SOURCE_DIR}/examples)
+    set_tests_properties(regression.example_evaluate PROPERTIES LABELS regression TIMEOUT 120)
+  endif()
+endif()
