@@ -141,8 +141,7 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
   // An evaluation has files of its own beside those of the training.
   const std::string name =
       deck.get(io::key::job_name) + (evaluating ? ".evaluation" : "");
-  s.directory =
-      std::make_unique<io::RunDirectory>(command.directory, name, existing);
+  s.directory = std::make_unique<io::RunDirectory>(command.directory, name, existing);
   s.log->open(s.directory->path(".log"), existing == io::Existing::restart);
   for (const std::string& note : inputs.notes) s.log->note(note);
   for (const std::string& note : s.directory->notes()) s.log->note(note);

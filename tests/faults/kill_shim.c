@@ -7,8 +7,8 @@
  *   KAN_KILL_COUNT_FILE=PATH  gets the number of calls seen, at the end or at the kill
  *   KAN_KILL_TRACE=PATH       gets a line "call path" for each
  *
- * Counted: write, pwrite, writev, ftruncate, fsync, fdatasync, rename, link, unlink. Calls
- * that the C library makes inside itself (stdio) are not seen. */
+ * Counted: write, pwrite, writev, ftruncate, fsync, fdatasync, rename, link, unlink.
+ * Calls that the C library makes inside itself (stdio) are not seen. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -30,7 +30,8 @@ static atomic_long seen;
 
 /* What the shim itself writes goes around the functions it replaces. */
 static void put(const char* path, int flags, const char* text) {
-  const int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | flags, 0644);
+  const int file =
+      (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | flags, 0644);
   if (file < 0) return;
   if (syscall(SYS_write, file, text, strlen(text)) < 0) abort();
   syscall(SYS_close, file);

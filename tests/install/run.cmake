@@ -1,4 +1,4 @@
-# Installs BUILD into WORK/prefix, builds the program of SOURCE against it, and runs it.
+# Installs BUILD into WORK/prefix, builds EXAMPLE by the project SOURCE against it, and runs it.
 file(REMOVE_RECURSE ${WORK})
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
@@ -8,7 +8,7 @@ function(run)
 endfunction()
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build "-DCMAKE_PREFIX_PATH=${WORK}/prefix;${PREFIX_PATH}"
-    -DCMAKE_BUILD_TYPE=Release)
+    -DCMAKE_BUILD_TYPE=Release -DEXAMPLE=${EXAMPLE})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
 run(${WORK}/prefix/bin/kan_driver --version)

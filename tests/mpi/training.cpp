@@ -29,7 +29,8 @@ struct Outcome {
 
 template <class T>
 Outcome<T> train(parallel::Communicator& communicator, const TrainOptions& options,
-                 Kernels kernels, std::int64_t rows, const TrainingState<T>* stored = nullptr) {
+                 Kernels kernels, std::int64_t rows,
+                 const TrainingState<T>* stored = nullptr) {
   const Exec exec;
   NetworkOptions shape;
   shape.widths = {3, 12, 2};
@@ -43,8 +44,8 @@ Outcome<T> train(parallel::Communicator& communicator, const TrainOptions& optio
   };
   const RowSet<T> train_rows = make(rows, 1), validation = make(77, 3);
   parallel::PhaseTimer timer;
-  Trainer<T> trainer(exec, network, *engine, communicator, options, train_rows, validation,
-                     timer, stored);
+  Trainer<T> trainer(exec, network, *engine, communicator, options, train_rows,
+                     validation, timer, stored);
   Silent<T> observer;
   trainer.run(observer);
   return {trainer.state(), observer.epochs};

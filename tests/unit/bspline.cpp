@@ -11,6 +11,7 @@
 #include "io/hdf5.hpp"
 #include "kan/engine/plan.hpp"
 #include "kan/engine/point.hpp"
+#include "support/source_file.hpp"
 
 namespace {
 
@@ -50,7 +51,8 @@ double worst_error(const Hdf5File& file, const std::string& group, bool general)
 
 template <class T, int K>
 void check_order(double tolerance) {
-  const Hdf5File file = Hdf5File::open(KAN_SOURCE_DIR "/tests/data/bspline_basis.h5");
+  const Hdf5File file =
+      Hdf5File::open(kan::test::source_file("tests/data/bspline_basis.h5"));
   const std::string order = "k" + std::to_string(K);
   for (int grid = 1; grid <= 20; ++grid) {
     const std::string group = order + "/G" + std::to_string(grid);

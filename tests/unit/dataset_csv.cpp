@@ -12,6 +12,7 @@
 #include "io/dataset/dataset.hpp"
 #include "io/hdf5.hpp"
 #include "kan/random.hpp"
+#include "support/source_file.hpp"
 #include "unit/scratch.hpp"
 
 using namespace kan;
@@ -22,7 +23,7 @@ using Records = std::vector<std::vector<std::string>>;
 
 namespace {
 
-const std::string kData = std::string(KAN_SOURCE_DIR) + "/inputs/data/";
+const std::string kData = kan::test::source_file("inputs/data") + "/";
 
 Records records_of(const std::string& path) {
   CsvReader reader(path);

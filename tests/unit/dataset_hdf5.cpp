@@ -8,6 +8,7 @@
 
 #include "io/dataset/dataset.hpp"
 #include "io/hdf5.hpp"
+#include "support/source_file.hpp"
 #include "unit/scratch.hpp"
 
 using namespace kan;
@@ -17,7 +18,7 @@ using kan::test::Scratch;
 
 namespace {
 
-const std::string kData = std::string(KAN_SOURCE_DIR) + "/inputs/data/";
+const std::string kData = kan::test::source_file("inputs/data") + "/";
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 DataOptions of(const std::string& file, std::vector<std::string> inputs,

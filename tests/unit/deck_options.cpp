@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "io/options.hpp"
+#include "support/source_file.hpp"
 #include "unit/deck_helpers.hpp"
 
 using namespace deck_test;
@@ -237,7 +238,7 @@ TEST_CASE("-p and the manual hold every parameter") {
     CHECK(contains(list, "\n  " + std::string(parameter.name)));
     CHECK(contains(reference, "| `" + std::string(parameter.name) + "` |"));
   }
-  std::ifstream file(KAN_SOURCE_DIR "/docs/deck.md");
+  std::ifstream file(kan::test::source_file("docs/deck.md"));
   std::stringstream committed;
   committed << file.rdbuf();
   if (committed.str() != reference) std::ofstream("deck.md") << reference;

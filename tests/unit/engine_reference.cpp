@@ -7,6 +7,7 @@
 
 #include "io/hdf5.hpp"
 #include "support/run_engine.hpp"
+#include "support/source_file.hpp"
 
 using namespace kan;
 using io::Hdf5File;
@@ -15,7 +16,7 @@ namespace {
 
 const Hdf5File& reference() {
   static const Hdf5File file =
-      Hdf5File::open(KAN_SOURCE_DIR "/tests/data/kan_forward_backward.h5");
+      Hdf5File::open(kan::test::source_file("tests/data/kan_forward_backward.h5"));
   return file;
 }
 

@@ -9,6 +9,7 @@
 #include "io/hdf5.hpp"
 #include "kan/schedule.hpp"
 #include "support/run_engine.hpp"
+#include "support/source_file.hpp"
 
 using namespace kan;
 using io::Hdf5File;
@@ -21,7 +22,8 @@ double relative(double a, double b) {
 
 void check_trajectory(const std::string& run, const OptimizerOptions& options,
                       Kernels kernels) {
-  const Hdf5File file = Hdf5File::open(KAN_SOURCE_DIR "/tests/data/adam_trajectory.h5");
+  const Hdf5File file =
+      Hdf5File::open(kan::test::source_file("tests/data/adam_trajectory.h5"));
   const Exec exec;
   Network<double> network(
       Shape({{2, 5, 5, 3, Base::silu}, {5, 1, 5, 3, Base::silu}}, true), -1, 1);

@@ -1,2 +1,2 @@
-#include <decl/Kokkos_Declare_SERIAL.hpp>
 #include <decl/Kokkos_Declare_CUDA.hpp>
+#include <decl/Kokkos_Declare_SERIAL.hpp>

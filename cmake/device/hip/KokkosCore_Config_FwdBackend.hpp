@@ -1,2 +1,2 @@
-#include <fwd/Kokkos_Fwd_SERIAL.hpp>
 #include <fwd/Kokkos_Fwd_HIP.hpp>
+#include <fwd/Kokkos_Fwd_SERIAL.hpp>
