@@ -7,6 +7,7 @@
 // is taken from reduced values, so all ranks take it at the same step.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -105,6 +106,7 @@ class Trainer {
                     parallel::StopFlags& decided);
   EpochRecord finish_epoch();
   bool finished() const;
+  bool ends_here(ExitReason& reason) const;
   void restore(const TrainingState<T>& stored);
 
   const Exec& exec_;
@@ -122,6 +124,8 @@ class Trainer {
   std::int64_t ordered_epoch_ = -1;
   Progress progress_;
   double elapsed_before_ = 0;
+  /// What the last epoch is judged by; infinity where it is not known.
+  double last_loss_ = std::numeric_limits<double>::infinity();
 };
 
 extern template class Trainer<float>;
