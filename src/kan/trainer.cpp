@@ -314,7 +314,7 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
     bool best = false;
     if (epoch_end) {
       result.last_epoch = finish_epoch();
-      const EpochRecord& epoch = result.last_epoch;
+      const EpochRecord& epoch = *result.last_epoch;
       const double loss =
           validation_.rows() > 0 ? epoch.validation_loss : epoch.train_loss;
       last_loss_ = loss;

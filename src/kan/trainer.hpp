@@ -9,6 +9,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kan/engine/engine.hpp"
@@ -75,7 +76,7 @@ struct TrainResult {
   std::int64_t steps = 0;  ///< updates of this launch
   double seconds = 0;      ///< first step's start to last step's end
   double steady_rate = 0;  ///< rows per second without the first warmup_steps
-  EpochRecord last_epoch;
+  std::optional<EpochRecord> last_epoch;  ///< the last one that ended in this launch
 };
 
 template <class T>
