@@ -87,9 +87,6 @@ Inputs read_inputs(const io::CommandLine& command) {
   if (found.exists()) {
     inputs.checkpoint = found.header.path;
     inputs.sources.restart = io::DeckText{found.header.path, found.header.deck, {}};
-  } else {
-    inputs.notes.push_back("-r auto: no checkpoint of '" + name + "' in '" +
-                           command.directory + "', starting from the beginning");
   }
   return inputs;
 }
