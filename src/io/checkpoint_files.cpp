@@ -65,7 +65,8 @@ FoundCheckpoint find_checkpoint(const std::string& directory, const std::string&
                     directory, name, kSuffix));
   }
   found.notes.push_back(
-      fmt::format("no checkpoint in {}: starting from the beginning", directory));
+      fmt::format("-r auto: no checkpoint of '{}' in '{}', starting from the beginning",
+                  name, directory));
   return found;
 }
 

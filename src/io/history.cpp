@@ -216,6 +216,7 @@ void History::finish(const Moment& moment) {
                     "directory or damaged",
                     all.steps.size(), rows_));
   }
+  if (!all.epochs.empty()) last_epoch_ = all.epochs.back();
   write_history_file(directory_.joined_path(), all, run_, moment);
   for (auto file = files.rbegin(); file != files.rend(); ++file)
     remove_file(file->second);

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ class History {
 
   /// Step rows kept since the run began, over all launches.
   std::int64_t rows() const { return rows_; }
+  /// Of all launches; none where no epoch has ended. After finish() only.
+  const std::optional<EpochRecord>& last_epoch() const { return last_epoch_; }
   /// What the user is to be told of: dropped, damaged or missing rows.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -61,6 +64,7 @@ class History {
   AppendFile text_file_;
   std::chrono::steady_clock::time_point flushed_, text_written_;
   std::vector<std::string> notes_;
+  std::optional<EpochRecord> last_epoch_;
 };
 
 }  // namespace kan::io

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +68,10 @@ class Outputs {
   std::vector<std::string> finish(const Moment& moment);
 
   bool has(OutputType type) const;
+  /// After finish(): the last epoch of all launches, where the history holds one.
+  std::optional<EpochRecord> last_epoch() const {
+    return history_ ? history_->last_epoch() : std::nullopt;
+  }
   /// Step rows kept over all launches.
   std::int64_t history_rows() const { return history_ ? history_->rows() : 0; }
 

@@ -57,8 +57,8 @@ inline constexpr Parameter kParameters[] = {
      .doc = "Threads of a rank; all: as many as it is given."},
     {.block = "run", .name = "walltime", .type = Type::duration, .off = "none",
      .range = at_least(1),
-     .doc = "Limit of this launch: stop while a last checkpoint still fits. The same "
-            "as -t."},
+     .doc = "Limit of a launch: stop while a last checkpoint still fits. The same as "
+            "-t; given on the command line it does not hold for restarts."},
     {.block = "run", .name = "ndiag", .type = Type::integer, .fallback = "100",
      .range = {1, 1e15},
      .doc = "Steps between two lines on the screen."},

@@ -254,6 +254,23 @@ EpochRecord Trainer<T>::finish_epoch() {
   return record;
 }
 
+// Whether the epoch that has just ended, in this launch or in the one before, is to be the
+// last.
+template <class T>
+bool Trainer<T>::ends_here(ExitReason& reason) const {
+  if (progress_.position > 0 || progress_.epoch == 0) return false;
+  const std::int64_t last = progress_.epoch - 1;
+  if (options_.target_loss > 0 && last_loss_ <= options_.target_loss) {
+    reason = ExitReason::target_loss;
+    return true;
+  }
+  if (options_.patience > 0 && last - progress_.best_epoch >= options_.patience) {
+    reason = ExitReason::patience;
+    return true;
+  }
+  return false;
+}
+
 template <class T>
 TrainResult Trainer<T>::run(Observer<T>& observer) {
   TrainResult result;
@@ -261,7 +278,8 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
   const Clock::time_point start = Clock::now();
   double last = 0, steady_from = 0;
   std::int64_t steady_rows = 0;
-  bool stop = false;
+  // A run that met its target, then was started again, has still met it.
+  bool stop = ends_here(result.reason);
   timer_.start();
   while (!stop && !finished()) {
     timer_.enter(parallel::Phase::data);
@@ -296,9 +314,10 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
     bool best = false;
     if (epoch_end) {
       result.last_epoch = finish_epoch();
-      const EpochRecord& epoch = result.last_epoch;
+      const EpochRecord& epoch = *result.last_epoch;
       const double loss =
           validation_.rows() > 0 ? epoch.validation_loss : epoch.train_loss;
+      last_loss_ = loss;
       best = loss < progress_.best_loss;
       if (best) {
         progress_.best_loss = loss;
@@ -306,14 +325,7 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
       }
       timer_.enter(parallel::Phase::output);
       observer.on_epoch(epoch, best);
-      if (options_.target_loss > 0 && loss <= options_.target_loss) {
-        result.reason = ExitReason::target_loss;
-        stop = true;
-      } else if (options_.patience > 0 &&
-                 epoch.epoch - progress_.best_epoch >= options_.patience) {
-        result.reason = ExitReason::patience;
-        stop = true;
-      }
+      stop = ends_here(result.reason);
     }
     if (!stop && !finished() &&
         (decided.signal_stop || decided.walltime || decided.stop_now)) {
@@ -368,6 +380,9 @@ void Trainer<T>::restore(const TrainingState<T>& stored) {
   if (moments > 1) network_.pack(stored.second_moment, optimizer_.second());
   optimizer_.set_steps(stored.progress.optimizer_step);
   progress_ = stored.progress;
+  // Of a checkpoint's last epoch the loss is known where it was the best so far, as one
+  // that meets a target is.
+  if (progress_.best_epoch == progress_.epoch - 1) last_loss_ = progress_.best_loss;
   if (int(progress_.epoch_outside.size()) != network_.shape().layers())
     throw Error(Code::checkpoint, "the checkpoint's epoch sums do not fit the network");
   if (communicator_.rank() != 0) {

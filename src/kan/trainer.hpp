@@ -7,7 +7,9 @@
 // is taken from reduced values, so all ranks take it at the same step.
 #pragma once
 
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kan/engine/engine.hpp"
@@ -74,7 +76,7 @@ struct TrainResult {
   std::int64_t steps = 0;  ///< updates of this launch
   double seconds = 0;      ///< first step's start to last step's end
   double steady_rate = 0;  ///< rows per second without the first warmup_steps
-  EpochRecord last_epoch;
+  std::optional<EpochRecord> last_epoch;  ///< the last one that ended in this launch
 };
 
 template <class T>
@@ -105,6 +107,7 @@ class Trainer {
                     parallel::StopFlags& decided);
   EpochRecord finish_epoch();
   bool finished() const;
+  bool ends_here(ExitReason& reason) const;
   void restore(const TrainingState<T>& stored);
 
   const Exec& exec_;
@@ -122,6 +125,8 @@ class Trainer {
   std::int64_t ordered_epoch_ = -1;
   Progress progress_;
   double elapsed_before_ = 0;
+  /// What the last epoch is judged by; infinity where it is not known.
+  double last_loss_ = std::numeric_limits<double>::infinity();
 };
 
 extern template class Trainer<float>;

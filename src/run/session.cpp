@@ -67,6 +67,15 @@ void broadcast(parallel::Communicator& communicator, Inputs& inputs) {
   communicator.broadcast(inputs.checkpoint);
 }
 
+// The deck that files keep. A limit given to one launch is not that of the next.
+std::string kept_deck(const io::Deck& deck, io::DeckSources sources) {
+  const auto is_limit = [](const std::string& text) {
+    return text.starts_with("run/walltime=");
+  };
+  if (std::erase_if(sources.overrides, is_limit) == 0) return io::resolved_text(deck);
+  return io::resolved_text(io::resolve_deck(sources));
+}
+
 }  // namespace
 
 Inputs read_inputs(const io::CommandLine& command) {
@@ -87,9 +96,6 @@ Inputs read_inputs(const io::CommandLine& command) {
   if (found.exists()) {
     inputs.checkpoint = found.header.path;
     inputs.sources.restart = io::DeckText{found.header.path, found.header.deck, {}};
-  } else {
-    inputs.notes.push_back("-r auto: no checkpoint of '" + name + "' in '" +
-                           command.directory + "', starting from the beginning");
   }
   return inputs;
 }
@@ -130,7 +136,7 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
   s.info.ranks = s.communicator->size();
   s.info.threads = launch.threads();
   s.info.precision = deck.word(io::key::run_precision);
-  s.info.deck = io::resolved_text(deck);
+  s.info.deck = kept_deck(deck, inputs.sources);
   if (!s.root()) return session;
 
   using Screen = io::Log::Screen;

@@ -153,9 +153,10 @@ int train(Session& s) {
   measure(validation, report.validation_loss, report.validation_accuracy,
           report.validation_rmse);
   measure(test, report.test_loss, report.test_accuracy, report.test_rmse);
-  if (result.steps > 0 && trainer.progress().epoch > 0) {
-    report.train_loss = result.last_epoch.train_loss;
-    report.train_accuracy = result.last_epoch.train_accuracy;
+  const auto last = result.last_epoch ? result.last_epoch : observer.last_epoch();
+  if (last) {
+    report.train_loss = last->train_loss;
+    report.train_accuracy = last->train_accuracy;
   }
   report.parameters_trained = shape.parameters();
   report.parameters_pykan = shape.parameters_pykan();

@@ -53,6 +53,11 @@ TrainingObserver<T>::TrainingObserver(Session& session, const TrainOptions& opti
     scheduled_.push_back({o, io::Cadence(o)});
     scheduled_.back().cadence.done(progress.step, progress.epoch, 0);
   }
+  // A restart from a checkpoint does not come back to the outputs of its step, so these are
+  // written before it.
+  std::stable_partition(scheduled_.begin(), scheduled_.end(), [](const Scheduled& s) {
+    return s.options.type != io::OutputType::restart;
+  });
   window_start_ = last_step_ = progress.elapsed;
   if (!session.root()) return;
   outputs_ =
@@ -197,7 +202,9 @@ std::vector<std::string> TrainingObserver<T>::finish(const Trainer<T>& trainer,
   const bool disabled = std::none_of(
       scheduled_.begin(), scheduled_.end(),
       [](const Scheduled& s) { return s.options.type == io::OutputType::restart; });
-  if (!disabled && last_saved_step_ != trainer.progress().step) save(trainer, why);
+  // A run that was stopped can always go on.
+  const bool wanted = !disabled || why != io::Reason::final;
+  if (wanted && last_saved_step_ != trainer.progress().step) save(trainer, why);
   for (const Scheduled& s : scheduled_)
     if (s.options.type != io::OutputType::restart) write(trainer, s.options, why);
   if (!session_.root()) return {};

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ class TrainingObserver final : public Observer<T> {
   std::vector<std::string> finish(const Trainer<T>& trainer, ExitReason reason);
   /// After a failure: puts the history rows so far on the disk. Does not throw.
   void save_history(const Progress& progress) noexcept;
+  /// On rank 0, after finish(): the last epoch of all launches, from the history.
+  std::optional<EpochRecord> last_epoch() const {
+    return outputs_ ? outputs_->last_epoch() : std::nullopt;
+  }
   const std::string& last_checkpoint() const { return last_checkpoint_; }
 
  private:

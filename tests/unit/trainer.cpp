@@ -197,6 +197,7 @@ TEST_CASE("a run stops at limits, targets and signals") {
   const auto target = train<float>(s);
   CHECK(target.result.reason == ExitReason::target_loss);
   CHECK(target.recorder.epochs.back().train_loss <= 0.5);
+  Setup met = s;
   s.options.target_loss = 0;
   s.options.patience = 2;
   s.options.optimizer.learning_rate = 0;
@@ -205,6 +206,17 @@ TEST_CASE("a run stops at limits, targets and signals") {
   const auto patience = train<float>(s);
   CHECK(patience.result.reason == ExitReason::patience);
   CHECK(patience.recorder.epochs.size() == 3);
+  // Started again, the runs that ended early do not go on, others do.
+  for (const auto& [ended, setup] : {std::pair(&target, &met), std::pair(&patience, &s)}) {
+    const auto again = train<float>(*setup, &ended->final);
+    CHECK(again.result.reason == ended->result.reason);
+    CHECK(again.result.steps == 0);
+    CHECK(same(again.final, ended->final));
+  }
+  s.options.patience = 3;
+  CHECK(train<float>(s, &patience.final).recorder.epochs.size() == 1);
+  met.options.target_loss /= 2;
+  CHECK(train<float>(met, &target.final).result.steps > 0);
 }
 
 TEST_CASE("a loss that is not finite ends the run before the parameters are touched") {
