@@ -39,8 +39,15 @@ target_compile_definitions(test_kill_files PRIVATE
   KAN_KILL_SHIM="$<TARGET_FILE:kan_kill_shim>" KAN_FILE_WRITER="$<TARGET_FILE:kan_file_writer>")
 add_dependencies(test_kill_files kan_kill_shim kan_file_writer)
 
-# The Python tools, on files that the library wrote.
+# Every source that launches kernels is compiled for GPUs, and bad figures fail.
 find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_test(NAME unit.device_check COMMAND ${Python3_EXECUTABLE} -B
+    ${CMAKE_CURRENT_SOURCE_DIR}/unit/device_check.py ${PROJECT_SOURCE_DIR}/scripts/device_check)
+  set_tests_properties(unit.device_check PROPERTIES LABELS unit TIMEOUT 60)
+endif()
+
+# The Python tools, on files that the library wrote.
 if(Python3_FOUND)
   execute_process(COMMAND ${Python3_EXECUTABLE} -c "import h5py, matplotlib"
                   RESULT_VARIABLE kan_python_lacks ERROR_QUIET)
