@@ -254,8 +254,8 @@ EpochRecord Trainer<T>::finish_epoch() {
   return record;
 }
 
-// Whether the epoch that has just ended, in this launch or in the one before, is to be the
-// last.
+// Whether the epoch that has just ended, in this launch or in the one before, is to be
+// the last.
 template <class T>
 bool Trainer<T>::ends_here(ExitReason& reason) const {
   if (progress_.position > 0 || progress_.epoch == 0) return false;

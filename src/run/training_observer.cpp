@@ -53,8 +53,8 @@ TrainingObserver<T>::TrainingObserver(Session& session, const TrainOptions& opti
     scheduled_.push_back({o, io::Cadence(o)});
     scheduled_.back().cadence.done(progress.step, progress.epoch, 0);
   }
-  // A restart from a checkpoint does not come back to the outputs of its step, so these are
-  // written before it.
+  // A restart from a checkpoint does not come back to the outputs of its step, so these
+  // are written before it.
   std::stable_partition(scheduled_.begin(), scheduled_.end(), [](const Scheduled& s) {
     return s.options.type != io::OutputType::restart;
   });

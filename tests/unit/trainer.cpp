@@ -207,7 +207,8 @@ TEST_CASE("a run stops at limits, targets and signals") {
   CHECK(patience.result.reason == ExitReason::patience);
   CHECK(patience.recorder.epochs.size() == 3);
   // Started again, the runs that ended early do not go on, others do.
-  for (const auto& [ended, setup] : {std::pair(&target, &met), std::pair(&patience, &s)}) {
+  for (const auto& [ended, setup] :
+       {std::pair(&target, &met), std::pair(&patience, &s)}) {
     const auto again = train<float>(*setup, &ended->final);
     CHECK(again.result.reason == ended->result.reason);
     CHECK(again.result.steps == 0);
