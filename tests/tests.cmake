@@ -106,3 +106,21 @@ if(Python3_FOUND)
     set_tests_properties(regression.example_evaluate PROPERTIES LABELS regression TIMEOUT 120)
   endif()
 endif()
+
+# kan_driver killed and stopped anywhere, then started again.
+if(Python3_FOUND AND NOT kan_python_lacks)
+  foreach(test kills.calls kills.flush kills.writes kills.twice kills.stopped kills.random
+          kills.ranks stops.signals stops.limits stops.ranks)
+    if(test MATCHES "ranks$" AND NOT KAN_ENABLE_MPI)
+      continue()
+    endif()
+    string(REGEX REPLACE "\\..*" "" program ${test})
+    string(REGEX REPLACE ".*\\." "" case ${test})
+    add_test(NAME faults.driver_${test} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/faults/driver_${program}.py ${case}
+      $<TARGET_FILE:kan_driver> $<TARGET_FILE:kan_kill_shim>
+      ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${MPIEXEC_PREFLAGS})
+    set_tests_properties(faults.driver_${test} PROPERTIES LABELS faults TIMEOUT 900
+      PROCESSORS 2 ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
+  endforeach()
+endif()
