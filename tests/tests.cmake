@@ -124,3 +124,8 @@ if(Python3_FOUND AND NOT kan_python_lacks)
       PROCESSORS 2 ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
   endforeach()
 endif()
+if(Python3_FOUND AND NOT kan_python_lacks)
+  add_test(NAME regression.csv_workflow COMMAND ${Python3_EXECUTABLE} -B
+    ${CMAKE_CURRENT_SOURCE_DIR}/regression/csv_workflow.py $<TARGET_FILE:kan_driver>)
+  set_tests_properties(regression.csv_workflow PROPERTIES LABELS regression TIMEOUT 300)
+endif()

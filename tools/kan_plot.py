@@ -48,13 +48,18 @@ def _draw(axes, history, label, x):
 
 
 def plot(paths, output, name=None, x="step", title=None):
-    """Draws the runs at `paths` into the file `output`. Raises kan_history.HistoryError."""
+    """Draws the runs at `paths` into the file `output` (None: NAME.loss.png beside the first
+    of them) and returns its name. Raises kan_history.HistoryError."""
     try:
         os.environ.setdefault("MPLBACKEND", "Agg")
         from matplotlib.figure import Figure
     except ImportError as error:
         raise kan_history.HistoryError(f"{error}; install matplotlib") from error
     histories = [kan_history.read(path, name) for path in paths]
+    if output is None:
+        first = pathlib.Path(paths[0])
+        folder = first if first.is_dir() else first.parent
+        output = folder / f"{histories[0].name}.loss.png"
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.add_subplot()
     drawn = False
@@ -71,6 +76,7 @@ def plot(paths, output, name=None, x="step", title=None):
     axes.grid(True, which="both", linewidth=0.3)
     axes.legend(fontsize="small")
     figure.savefig(output, dpi=150)
+    return output
 
 
 def main(arguments=None):
@@ -78,17 +84,18 @@ def main(arguments=None):
                                      epilog=__doc__.split("\n\n")[1])
     parser.add_argument("paths", nargs="+", metavar="PATH",
                         help="run directory or NAME.hst.h5")
-    parser.add_argument("-o", "--output", default="loss.png",
-                        help="file to write: .png, .svg or .pdf (default: %(default)s)")
+    parser.add_argument("-o", "--output", default=None,
+                        help="file to write: .png, .svg or .pdf (default: NAME.loss.png in the "
+                             "run directory)")
     parser.add_argument("--name", help="which run, where a directory holds several")
     parser.add_argument("--x", choices=("step", "elapsed"), default="step",
                         help="horizontal axis (default: %(default)s)")
     parser.add_argument("--title", help="title of the figure")
     options = parser.parse_args(arguments)
-    if pathlib.Path(options.output).suffix.lower() not in KINDS:
+    if options.output and pathlib.Path(options.output).suffix.lower() not in KINDS:
         parser.error(f"--output {options.output}: the name must end in {', '.join(KINDS)}")
     try:
-        plot(options.paths, options.output, options.name, options.x, options.title)
+        written = plot(options.paths, options.output, options.name, options.x, options.title)
     except kan_history.HistoryError as error:
         print(f"kan_plot: {error}", file=sys.stderr)
         return 3
@@ -96,7 +103,7 @@ def main(arguments=None):
         print(f"kan_plot: cannot write {options.output}: {error.strerror or error}",
               file=sys.stderr)
         return 4
-    print(f"wrote {options.output}")
+    print(f"wrote {written}")
     return 0
 
 

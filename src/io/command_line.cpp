@@ -156,6 +156,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
                           flags.line.action == CommandLine::Action::check;
   if (needs_deck && flags.line.deck.empty() && flags.line.restart.empty())
     errors.add({"command line"}, std::string("no deck is given: ") + kUsage);
+  if (flags.line.force && !flags.line.restart.empty())
+    errors.add({"command line"},
+               "--force removes results, -r goes on from them: give one of the two");
   errors.raise();
   return flags.line;
 }

@@ -96,6 +96,10 @@ void Log::note(const std::string& text) { line("note: " + text); }
 
 void Log::warning(const std::string& text) { line("warning: " + text); }
 
+void Log::error(const std::string& text) {
+  if (active_) record("error: " + text + "\n");
+}
+
 void Log::progress(const ProgressLine& figures) {
   if (!active_) return;
   const std::string text = progress_text(figures) + "\n";

@@ -55,6 +55,8 @@ class Log {
   void note(const std::string& text);
   /// "warning: TEXT"
   void warning(const std::string& text);
+  /// A line for the file alone: what main prints on stderr.
+  void error(const std::string& text);
   void progress(const ProgressLine& line);
   /// Ends the bar, so that what others print begins on a line of its own.
   void end_progress();

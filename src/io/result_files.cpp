@@ -10,16 +10,21 @@ template <class T>
 void write_prediction(const std::string& path, const RunInfo& run, const Moment& moment,
                       std::span<const T> prediction, std::span<const T> target,
                       std::int64_t rows, std::int64_t out) {
-  const std::size_t values = static_cast<std::size_t>(rows * out);
-  KAN_REQUIRE(prediction.size() == values && target.size() == values,
-              "write_prediction: arrays are not (rows, out)");
+  // Class labels are one column, whatever the number of outputs.
+  const std::int64_t columns =
+      rows > 0 ? static_cast<std::int64_t>(target.size()) / rows : out;
+  KAN_REQUIRE(static_cast<std::int64_t>(prediction.size()) == rows * out &&
+                  static_cast<std::int64_t>(target.size()) == rows * columns,
+              "write_prediction: arrays are not whole rows");
   Hdf5File file = Hdf5File::create_in_memory(path, Code::output);
   write_info(file, run, moment);
   file.write("/prediction", prediction.data(), {rows, out}, {.fletcher32 = true});
   describe(file, "/prediction", "that of the target", "row, out",
-           "outputs of the network");
-  file.write("/target", target.data(), {rows, out}, {.fletcher32 = true});
-  describe(file, "/target", "that of the data", "row, out", "targets of the data set");
+           "outputs of the network in the order of the rows; for classes one number per "
+           "class, the largest is the predicted class");
+  file.write("/target", target.data(), {rows, columns}, {.fletcher32 = true});
+  describe(file, "/target", "that of the data", "row, target",
+           "targets of the data set, or class labels");
   std::vector<std::byte> bytes = file.close_to_bytes();
   write_sealed(path, bytes);
 }

@@ -1,4 +1,4 @@
-// Results that nothing restarts from: predictions (/prediction and /target, (rows, out),
+// Results that nothing restarts from: predictions (/prediction (rows, out) and /target,
 // in original units) and parameters (/network of a checkpoint, in the same layout).
 // Written atomically, like all else. Errors: Code::output.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace kan::io {
 
-/// prediction, target: row-major (rows, out).
+/// prediction: row-major (rows, out); target: (rows, targets), one column for classes.
 template <class T>
 void write_prediction(const std::string& path, const RunInfo& run, const Moment& moment,
                       std::span<const T> prediction, std::span<const T> target,

@@ -102,11 +102,21 @@ std::int64_t Trainer<T>::updates_per_epoch() const {
   return (train_.rows() + rows - 1) / rows;
 }
 
+// From where the run stands, so that a restart with another batch still ends at the epoch
+// asked for.
 template <class T>
 std::int64_t Trainer<T>::total_updates() const {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t by_epochs =
-      options_.epochs >= 0 ? options_.epochs * updates_per_epoch() : most;
+  std::int64_t by_epochs = most;
+  if (options_.epochs >= 0) {
+    const std::int64_t rows = options_.batch * options_.accumulate;
+    const std::int64_t rest = (train_.rows() - progress_.position + rows - 1) / rows;
+    const std::int64_t whole =
+        std::max<std::int64_t>(options_.epochs - progress_.epoch - 1, 0);
+    by_epochs = progress_.epoch >= options_.epochs
+                    ? progress_.step
+                    : progress_.step + rest + whole * updates_per_epoch();
+  }
   return std::min(by_epochs, options_.steps >= 0 ? options_.steps : most);
 }
 
@@ -334,8 +344,7 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
                                           : ExitReason::stop_now;
       stop = true;
     }
-    observer.on_boundary(*this, epoch_end, best,
-                         decided.signal_checkpoint || decided.output_now);
+    observer.on_boundary(*this, epoch_end, best, decided);
     timer_.leave();
   }
   timer_.stop();

@@ -65,9 +65,9 @@ class Observer {
   virtual void on_step(const StepRecord& record) = 0;
   /// After each epoch; best: its loss is the lowest so far.
   virtual void on_epoch(const EpochRecord& record, bool best) = 0;
-  /// After on_step and on_epoch: write what is due. requested: someone asked for output.
+  /// After on_step and on_epoch: write what is due. decided: what any rank asked for.
   virtual void on_boundary(const Trainer<T>& trainer, bool epoch_end, bool best,
-                           bool requested) = 0;
+                           const parallel::StopFlags& decided) = 0;
 };
 
 struct TrainResult {

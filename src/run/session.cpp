@@ -1,5 +1,6 @@
 #include "run/session.hpp"
 
+#include <exception>
 #include <filesystem>
 #include <set>
 
@@ -67,16 +68,28 @@ void broadcast(parallel::Communicator& communicator, Inputs& inputs) {
   communicator.broadcast(inputs.checkpoint);
 }
 
-// The deck that files keep. A limit given to one launch is not that of the next.
-std::string kept_deck(const io::Deck& deck, io::DeckSources sources) {
+}  // namespace
+
+std::string kept_deck(const io::Deck& deck, io::DeckSources sources,
+                      const std::vector<std::string>& input_names) {
   const auto is_limit = [](const std::string& text) {
     return text.starts_with("run/walltime=");
   };
-  if (std::erase_if(sources.overrides, is_limit) == 0) return io::resolved_text(deck);
-  return io::resolved_text(io::resolve_deck(sources));
+  bool changed = std::erase_if(sources.overrides, is_limit) > 0;
+  if (!input_names.empty()) {
+    std::string list;
+    for (const std::string& name : input_names) {
+      list += list.empty() ? "\"" : ",\"";
+      for (const char c : name)
+        list += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+      list += '"';
+    }
+    sources.overrides.push_back("data/inputs=" + list);
+    changed = true;
+  }
+  sources.warnings_are_errors = false;
+  return io::resolved_text(changed ? io::resolve_deck(sources) : deck);
 }
-
-}  // namespace
 
 Inputs read_inputs(const io::CommandLine& command) {
   Inputs inputs;
@@ -109,16 +122,14 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
     if (launch.rank() == 0) inputs = read_inputs(command);
     broadcast(*bootstrap, inputs);
   }
-  auto session = std::unique_ptr<Session>(new Session{command,
-                                                      launch,
-                                                      start,
-                                                      io::resolve_deck(inputs.sources),
-                                                      inputs.checkpoint,
-                                                      nullptr,
-                                                      {},
-                                                      {},
-                                                      std::make_unique<io::Log>(),
-                                                      nullptr});
+  auto session =
+      std::unique_ptr<Session>(new Session{.command = command,
+                                           .launch = launch,
+                                           .start = start,
+                                           .deck = io::resolve_deck(inputs.sources),
+                                           .checkpoint = inputs.checkpoint,
+                                           .sources = inputs.sources,
+                                           .log = std::make_unique<io::Log>()});
   Session& s = *session;
   const io::Deck& deck = s.deck;
   const bool evaluating = deck.get(io::key::run_mode) == io::Mode::evaluate;
@@ -136,11 +147,13 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
   s.info.ranks = s.communicator->size();
   s.info.threads = launch.threads();
   s.info.precision = deck.word(io::key::run_precision);
-  s.info.deck = kept_deck(deck, inputs.sources);
+  s.info.deck = kept_deck(deck, s.sources, {});
   if (!s.root()) return session;
 
   using Screen = io::Log::Screen;
-  s.log = std::make_unique<io::Log>(command.quiet ? Screen::quiet : Screen::automatic);
+  // Launchers of several ranks show them a terminal that need not be one.
+  const Screen screen = s.communicator->size() > 1 ? Screen::plain : Screen::automatic;
+  s.log = std::make_unique<io::Log>(command.quiet ? Screen::quiet : screen);
   const io::Existing existing = command.force              ? io::Existing::replace
                                 : !command.restart.empty() ? io::Existing::restart
                                                            : io::Existing::refuse;
@@ -159,9 +172,14 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
 int run(const io::CommandLine& command, parallel::Launch& launch) {
   const std::unique_ptr<Session> session = open_session(command, launch);
   const bool single = session->deck.get(io::key::run_precision) == io::Precision::float_;
-  if (session->deck.get(io::key::run_mode) == io::Mode::evaluate)
-    return single ? evaluate<float>(*session) : evaluate<double>(*session);
-  return single ? train<float>(*session) : train<double>(*session);
+  try {
+    if (session->deck.get(io::key::run_mode) == io::Mode::evaluate)
+      return single ? evaluate<float>(*session) : evaluate<double>(*session);
+    return single ? train<float>(*session) : train<double>(*session);
+  } catch (const std::exception& error) {
+    session->log->error(error.what());
+    throw;
+  }
 }
 
 }  // namespace kan::run

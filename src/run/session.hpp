@@ -36,12 +36,13 @@ struct Session {
   parallel::Launch& launch;
   std::chrono::steady_clock::time_point start;
   io::Deck deck;
-  std::string checkpoint;  ///< path, empty: from the start
-  std::unique_ptr<parallel::Communicator> communicator;
-  std::string communication;  ///< the choice in words
-  io::RunInfo info;
-  std::unique_ptr<io::Log> log;                 ///< says nothing on ranks other than 0
-  std::unique_ptr<io::RunDirectory> directory;  ///< rank 0
+  std::string checkpoint;        ///< path, empty: from the start
+  io::DeckSources sources;       ///< what the deck was resolved from
+  std::unique_ptr<io::Log> log;  ///< says nothing on ranks other than 0
+  std::unique_ptr<parallel::Communicator> communicator = {};
+  std::string communication = {};  ///< the choice in words
+  io::RunInfo info = {};
+  std::unique_ptr<io::RunDirectory> directory = {};  ///< rank 0
 
   bool root() const { return communicator->rank() == 0; }
   double seconds() const {
@@ -49,6 +50,12 @@ struct Session {
         .count();
   }
 };
+
+/// The deck that files keep: without the time limit given to this launch alone, and with
+/// the names of the columns that a CSV file's header gave, so that another file's columns
+/// are found by name. input_names: empty where they are not to be added.
+std::string kept_deck(const io::Deck& deck, io::DeckSources sources,
+                      const std::vector<std::string>& input_names);
 
 /// Starts Kokkos; needs MPI started. The session must end before the launch does.
 std::unique_ptr<Session> open_session(const io::CommandLine& command,

@@ -79,6 +79,8 @@ int train(Session& s) {
                                      stored.input_scaling, stored.target_scaling)
                           : io::load(data_options, io::data_shape(s.deck));
   compare_digests(s, data.digest);
+  if (data_options.source == "csv" && data_options.inputs.empty() && data.train.has_names)
+    s.info.deck = kept_deck(s.deck, s.sources, data.train.input_names);
   const std::int64_t all_rows = data.train.rows + data.validation.rows + data.test.rows;
   const MemoryEstimate memory = estimate(s, shape, options, all_rows, sizeof(T));
   if (restart && stored.data_digest != data.digest) {
@@ -124,6 +126,11 @@ int train(Session& s) {
                          ? ""
                          : "; last good checkpoint: " + observer.last_checkpoint()));
   }
+  if (result.steps == 0)
+    s.log->note(
+        fmt::format("nothing to do: {} epochs and {} steps are done; raise run/epochs "
+                    "or run/steps",
+                    trainer.progress().epoch, trainer.progress().step));
   const std::vector<std::string> files = observer.finish(trainer, result.reason);
 
   io::Report report;

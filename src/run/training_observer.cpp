@@ -49,8 +49,9 @@ TrainingObserver<T>::TrainingObserver(Session& session, const TrainOptions& opti
   const std::vector<io::OutputOptions> wanted = wanted_outputs(session.deck);
   for (io::OutputOptions o : wanted) {
     if (!o.enabled || o.type == io::OutputType::history) continue;
+    const bool by_clock = o.dwall > 0;
     o.dwall = 0;
-    scheduled_.push_back({o, io::Cadence(o)});
+    scheduled_.push_back({o, io::Cadence(o), by_clock});
     scheduled_.back().cadence.done(progress.step, progress.epoch, 0);
   }
   // A restart from a checkpoint does not come back to the outputs of its step, so these
@@ -83,7 +84,10 @@ parallel::StopFlags TrainingObserver<T>::flags() {
   if (!session_.root()) return flags;
   flags.walltime = no_time_left();
   flags.stop_now = session_.directory->requested(io::Request::stop_now);
-  flags.output_now = session_.directory->requested(io::Request::output_now) || wall_due_;
+  // Asked for by the user: everything. By the clock alone: what has a cadence in seconds.
+  const bool asked = session_.directory->requested(io::Request::output_now);
+  flags.signal_checkpoint = flags.signal_checkpoint || asked;
+  flags.output_now = wall_due_;
   return flags;
 }
 
@@ -171,16 +175,17 @@ void TrainingObserver<T>::write(const Trainer<T>& trainer,
 
 template <class T>
 void TrainingObserver<T>::on_boundary(const Trainer<T>& trainer, bool, bool,
-                                      bool requested) {
+                                      const parallel::StopFlags& decided) {
   const Progress& p = trainer.progress();
   total_updates_ = trainer.total_updates();
+  const bool asked = decided.signal_checkpoint;
   bool saved = false;
   for (Scheduled& s : scheduled_) {
-    if (!s.cadence.due(p.step, p.epoch, 0) && !requested) continue;
+    const bool by_clock = decided.output_now && s.by_clock;
+    if (!s.cadence.due(p.step, p.epoch, 0) && !asked && !by_clock) continue;
     const bool restart = s.options.type == io::OutputType::restart;
     if (restart && saved) continue;
-    write(trainer, s.options,
-          requested && !wall_due_ ? io::Reason::request : io::Reason::cadence);
+    write(trainer, s.options, asked ? io::Reason::request : io::Reason::cadence);
     s.cadence.done(p.step, p.epoch, 0);
     saved = saved || restart;
   }

@@ -37,7 +37,7 @@ class TrainingObserver final : public Observer<T> {
   void on_step(const StepRecord& record) override;
   void on_epoch(const EpochRecord& record, bool best) override;
   void on_boundary(const Trainer<T>& trainer, bool epoch_end, bool best,
-                   bool requested) override;
+                   const parallel::StopFlags& decided) override;
 
   /// Collective. The last checkpoint, unless the state was just written, and the history
   /// as one file. Returns the names of what was written, for the report.
@@ -54,6 +54,7 @@ class TrainingObserver final : public Observer<T> {
   struct Scheduled {
     io::OutputOptions options;
     io::Cadence cadence;  ///< in steps and epochs
+    bool by_clock;        ///< has a cadence in seconds, which only rank 0 follows
   };
   TrainingState<T> collect(const Trainer<T>& trainer) const;
   void write(const Trainer<T>& trainer, const io::OutputOptions& output,
@@ -74,7 +75,7 @@ class TrainingObserver final : public Observer<T> {
   double window_start_ = 0;  ///< elapsed at the last progress line
   std::int64_t window_rows_ = 0, window_steps_ = 0;
   std::int64_t total_updates_ = -1, total_epochs_ = -1;
-  bool wall_due_ = false;
+  bool wall_due_ = false;  ///< rank 0: an output is due by the clock
 };
 
 }  // namespace kan::run

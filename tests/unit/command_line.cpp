@@ -41,8 +41,8 @@ using Texts = std::vector<std::string>;
 TEST_CASE("a deck, overrides and flags in any order") {
   const CommandLine line =
       parse({"optimizer/learning_rate=0.1", "-d", "runs/lr=0.1", "-W", "input.deck", "-q",
-             "data/expressions=\"pow(x, 2)\", [y]", "--kokkos-num-threads=4", "--force",
-             "-r", "latest", "--kokkos-map-device-id-by=mpi_rank"});
+             "data/expressions=\"pow(x, 2)\", [y]", "--kokkos-num-threads=4", "-r",
+              "latest", "--kokkos-map-device-id-by=mpi_rank"});
   CHECK(line.action == CommandLine::Action::run);
   CHECK(line.deck == "input.deck");
   CHECK(line.directory == "runs/lr=0.1");
@@ -53,7 +53,8 @@ TEST_CASE("a deck, overrides and flags in any order") {
         Texts{"--kokkos-num-threads=4", "--kokkos-map-device-id-by=mpi_rank"});
   CHECK(line.warnings_are_errors);
   CHECK(line.quiet);
-  CHECK(line.force);
+  CHECK_FALSE(line.force);
+  CHECK(parse({"input.deck", "--force"}).force);
 
   const CommandLine plain = parse({"input.deck"});
   CHECK(plain.directory == ".");
@@ -103,6 +104,7 @@ TEST_CASE("mistakes are answered with what to do") {
   CHECK(has_error({"a", "lr=3"}, "'lr=3' is not block/key=value"));
   CHECK(has_error({"a", "1a/b=3"}, "'1a/b=3' is not block/key=value"));
   CHECK(has_error({"a", "--forse"}, "did you mean '--force'?"));
+  CHECK(has_error({"a", "--force", "-r", "auto"}, "give one of the two"));
   CHECK(has_error({"a", "-x"}, "unknown flag '-x'"));
   CHECK(has_error({"a", "--kokos-num-threads=4"}, "unknown flag"));
   CHECK(has_error({"a", ""}, "an argument is empty"));

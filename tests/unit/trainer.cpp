@@ -28,7 +28,7 @@ struct Recorder final : Observer<T> {
   }
   void on_step(const StepRecord& r) override { steps.push_back(r); }
   void on_epoch(const EpochRecord& r, bool) override { epochs.push_back(r); }
-  void on_boundary(const Trainer<T>& t, bool, bool, bool) override {
+  void on_boundary(const Trainer<T>& t, bool, bool, const parallel::StopFlags&) override {
     if (t.progress().step == save_at) states.push_back(t.state());
   }
 };
@@ -153,6 +153,16 @@ TEST_CASE("a restarted run has the bits of an undisturbed one") {
         CHECK(std::int64_t(rest.recorder.steps.size()) == 30 - at);
         CHECK(rest.recorder.steps[0].loss == straight.recorder.steps[at].loss);
       }
+}
+
+TEST_CASE("a restart with another batch ends at the epoch asked for") {
+  Setup s = small();
+  const auto first = train<float>(s, nullptr, 14);
+  s.options.batch = 250;
+  const auto rest = train<float>(s, &first.recorder.states[0]);
+  CHECK(rest.final.progress.epoch == 3);
+  CHECK(rest.final.progress.position == 0);
+  CHECK(rest.result.steps == 3 + 5);  // 599 rows of epoch 1, then 1003
 }
 
 TEST_CASE("accumulated pieces are one larger batch") {

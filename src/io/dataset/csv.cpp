@@ -199,6 +199,7 @@ SourceRows read_csv(const DataOptions& options, const DataShape& shape,
     }
   }
   check_range(request.file, wanted, row);
+  set.has_names = !columns.names.empty();
   set.rows = static_cast<std::int64_t>(lines.size());
   check_bytes(request.file, set.rows, shape, options);
   for (int n = 0; n < chosen.inputs + chosen.targets; ++n) {

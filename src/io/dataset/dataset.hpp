@@ -83,6 +83,7 @@ struct DataSet {
   std::vector<double> x;  ///< (rows, inputs)
   std::vector<double> y;  ///< (rows, targets)
   std::vector<std::string> input_names, target_names;
+  bool has_names = false;  ///< the names come from the source, they are not made up
   std::vector<std::int64_t> row_id;
 };
 

@@ -155,6 +155,7 @@ DataSet pick(const DataSet& from, const std::vector<std::int64_t>& indices) {
   out.inputs = from.inputs;
   out.targets = from.targets;
   out.input_names = from.input_names;
+  out.has_names = from.has_names;
   out.target_names = from.target_names;
   out.x.reserve(indices.size() * static_cast<std::size_t>(from.inputs));
   out.y.reserve(indices.size() * static_cast<std::size_t>(from.targets));

@@ -63,7 +63,8 @@ void check_columns(const std::string& file, std::int64_t inputs, std::int64_t ta
           ? fmt::format("{}: data/targets are {} columns; class labels are one", file,
                         targets)
           : fmt::format("{}: data/targets are {} columns, the network gives {} (last of "
-                        "network/widths)",
+                        "network/widths; for class labels set optimizer/loss = "
+                        "cross_entropy)",
                         file, targets, shape.targets));
 }
 
