@@ -1,5 +1,6 @@
 // kan_driver: reads a deck and runs it. What can be answered without ranks and devices is
 // answered before MPI and Kokkos start, so that it works on a login node.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -13,6 +14,7 @@
 #include "kan/error.hpp"
 #include "kan/shape.hpp"
 #include "parallel/launch.hpp"
+#include "parallel/signals.hpp"
 #include "run/banner.hpp"
 #include "run/session.hpp"
 
@@ -53,6 +55,9 @@ int drive(int argc, char** argv) {
     case Action::run:
       break;
   }
+  // From here on a signal is a request to save and stop; a closed screen ends nothing.
+  const kan::parallel::SignalHandlers handlers;
+  std::signal(SIGPIPE, SIG_IGN);
   kan::parallel::Launch launch;
   return kan::run::run(command, launch);
 }

@@ -117,6 +117,9 @@ Hdf5File Hdf5File::open(const std::string& path, Code code) {
   if (status.type() == std::filesystem::file_type::not_found) {
     throw Error(code, path + ": no such file; check the path");
   }
+  if (std::filesystem::is_fifo(status)) {
+    throw Error(code, path + ": is a pipe, an HDF5 file is needed");
+  }
   if (std::filesystem::is_directory(status)) {
     throw Error(code, path + ": is a directory, an HDF5 file is needed");
   }

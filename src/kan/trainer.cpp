@@ -253,6 +253,11 @@ EpochRecord Trainer<T>::finish_epoch() {
     const Metrics metrics =
         evaluate(exec_, engine_, communicator_, validation_, options_.loss);
     timer_.leave();
+    if (!std::isfinite(metrics.loss))
+      throw Error(Code::numerical,
+                  "the validation loss after epoch " + std::to_string(progress_.epoch) +
+                      " is not finite: a validation row is far outside of what the "
+                      "precision can hold; look at data/validation");
     record.validation_loss = metrics.loss;
     record.validation_accuracy = metrics.accuracy;
   }

@@ -16,6 +16,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <limits>
+#include <string_view>
 #include <thread>
 
 #include "parallel/mpi_check.hpp"
@@ -103,10 +105,11 @@ std::string check_threads(int requested, const CpuShare& cpus) {
   if (requested <= 0) return {};
   const int most = std::max(256, 4 * cpus.node);
   if (requested > most) {
-    throw Error(Code::device, "run/threads = " + std::to_string(requested) +
-                                  " on a node with " + count_of(cpus.node, "CPU") +
-                                  ": at most " + std::to_string(most) +
-                                  " are started; choose about " +
+    throw Error(Code::device, std::to_string(requested) +
+                                  " threads are asked for (run/threads, "
+                                  "OMP_NUM_THREADS) on a node with " +
+                                  count_of(cpus.node, "CPU") + ": at most " +
+                                  std::to_string(most) + " are started; choose about " +
                                   std::to_string(default_threads(cpus)));
   }
   if (requested <= cpus.own && requested * cpus.node_ranks <= cpus.node) return {};
@@ -114,6 +117,40 @@ std::string check_threads(int requested, const CpuShare& cpus) {
          count_of(cpus.node_ranks, "rank") + " on the node: this rank may use " +
          count_of(cpus.own, "CPU") + ", the node's ranks " + std::to_string(cpus.node) +
          " together, so threads will take turns";
+}
+
+int threads_asked(int threads, const std::vector<std::string>& flags,
+                  const Environment& environment) {
+  const auto number = [](const std::string& name, std::string_view text, Code code) {
+    text = text.substr(0, text.find(','));  // OMP_NUM_THREADS may be a list
+    int value = 0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool large = error == std::errc::result_out_of_range;
+    if (!large && (error != std::errc() || end != text.data() + text.size() || value < 1))
+      throw Error(code, name + " = " + std::string(text) +
+                            ": a number of threads, at least 1, is expected");
+    return large ? std::numeric_limits<int>::max() : value;
+  };
+  constexpr std::string_view kThreads = "--kokkos-num-threads=";
+  constexpr std::string_view kMap = "--kokkos-map-device-id-by=";
+  int asked = 0;
+  for (const std::string& flag : flags) {
+    if (flag.starts_with(kThreads))
+      asked = number("--kokkos-num-threads", flag.substr(kThreads.size()), Code::usage);
+    // Kokkos itself would abort.
+    if (flag.starts_with(kMap) && flag != std::string(kMap) + "mpi_rank" &&
+        flag != std::string(kMap) + "random")
+      throw Error(Code::usage, flag + ": mpi_rank or random is expected");
+  }
+  if (asked == 0) asked = threads;
+  for (const char* name : {"KOKKOS_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    const char* text = environment(name);
+    if (text == nullptr || *text == '\0') continue;
+    const int value = number(name, text, Code::launch);
+    if (asked == 0) asked = value;
+  }
+  return asked;
 }
 
 Launch::Guard::~Guard() {
@@ -185,17 +222,15 @@ void Launch::survey() {
 }
 
 void Launch::start_kokkos(int threads, const std::vector<std::string>& flags) {
-  const std::string note = check_threads(threads, cpus_);
+  const int asked =
+      threads_asked(threads, flags, [](const char* n) { return std::getenv(n); });
+  const std::string note = check_threads(asked, cpus_);
   if (!note.empty()) notes_.push_back(note);
   if (!Kokkos::is_initialized()) {
     // Our settings go first on a command line made for Kokkos, where later flags win.
     std::vector<std::string> words{"kan", "--kokkos-disable-warnings"};
-    const bool given = std::getenv("OMP_NUM_THREADS") != nullptr ||
-                       std::getenv("KOKKOS_NUM_THREADS") != nullptr;
-    if (threads > 0 || !given) {
-      words.push_back("--kokkos-num-threads=" +
-                      std::to_string(threads > 0 ? threads : default_threads(cpus_)));
-    }
+    words.push_back("--kokkos-num-threads=" +
+                    std::to_string(asked > 0 ? asked : default_threads(cpus_)));
     const int devices = Kokkos::num_devices();
     if (devices > 0) {
       words.push_back("--kokkos-device-id=" + std::to_string(local_rank_ % devices));

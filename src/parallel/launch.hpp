@@ -52,6 +52,12 @@ struct CpuShare {
 /// ranks of the node share the same ones. At least 1.
 int default_threads(const CpuShare& cpus);
 
+/// Threads asked for by the Kokkos flags, the deck (threads, 0: not), or the environment,
+/// in this order; 0: by nobody. Throws code 2 for a flag, code 9 for a variable, that
+/// Kokkos would abort at.
+int threads_asked(int threads, const std::vector<std::string>& flags,
+                  const Environment& environment);
+
 /// What to note about a number of threads asked for (0: nothing asked): empty, or that
 /// threads share CPUs. Throws code 8 for more threads than a machine could start.
 std::string check_threads(int requested, const CpuShare& cpus);

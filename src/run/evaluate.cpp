@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "io/checkpoint.hpp"
@@ -118,6 +119,10 @@ int evaluate(Session& s) {
     s.log->line(io::report_text(report, s.info));
   }
   s.communicator->barrier();
+  if (!std::isfinite(metrics.loss))
+    throw Error(Code::numerical,
+                "the loss is not finite: a row is far outside of what the precision can "
+                "hold; the predictions were written");
   return 0;
 }
 

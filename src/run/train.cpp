@@ -59,7 +59,6 @@ void compare_digests(Session& s, const std::string& digest) {
 
 template <class T>
 int train(Session& s) {
-  const parallel::SignalHandlers handlers;
   const Exec exec;
   const NetworkOptions network_options = io::network_options(s.deck);
   const TrainOptions options = io::train_options(s.deck);
@@ -152,6 +151,10 @@ int train(Session& s) {
     const SetMetrics m = measure_set(exec, *engine, *s.communicator, set, options.loss,
                                      facts.target_scaling);
     loss = m.loss;
+    if (!std::isfinite(m.loss))
+      s.log->warning(
+          "the loss of a set of rows is not finite: a row is far outside of what "
+          "the precision can hold");
     accuracy = m.accuracy;
     rmse = m.rmse;
   };

@@ -42,7 +42,7 @@ kan_launch_test(serial_twice 2 9 1 "error.9. rank 0/2: parallel/backend = serial
                 ENV ${quiet})
 kan_launch_test(bad_flag 1 2 1 "error.2. rank 0/1: .*kokkos-nonsense" info
                 --kokkos-nonsense=1 ENV ${quiet})
-kan_launch_test(many_threads 1 8 1 "error.8. rank 0/1: run/threads = 1000000" info 1000000
+kan_launch_test(many_threads 1 8 1 "error.8. rank 0/1: 1000000 threads are asked for" info 1000000
                 ENV ${quiet})
 kan_launch_test(signal 4 75 0 "error" signal 3 ENV ${quiet})
 kan_launch_test(signal_alone 1 75 0 "error" signal 0 ENV ${quiet})

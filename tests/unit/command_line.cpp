@@ -42,7 +42,7 @@ TEST_CASE("a deck, overrides and flags in any order") {
   const CommandLine line =
       parse({"optimizer/learning_rate=0.1", "-d", "runs/lr=0.1", "-W", "input.deck", "-q",
              "data/expressions=\"pow(x, 2)\", [y]", "--kokkos-num-threads=4", "-r",
-              "latest", "--kokkos-map-device-id-by=mpi_rank"});
+             "latest", "--kokkos-map-device-id-by=mpi_rank"});
   CHECK(line.action == CommandLine::Action::run);
   CHECK(line.deck == "input.deck");
   CHECK(line.directory == "runs/lr=0.1");

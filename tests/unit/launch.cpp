@@ -10,6 +10,7 @@
 
 namespace {
 
+using kan::Error;
 using kan::parallel::CpuShare;
 using kan::parallel::Environment;
 
@@ -69,6 +70,36 @@ TEST_CASE("threads by default: a rank's own CPUs, or its part of shared ones") {
   CHECK(default_threads({2, 2, 16, 8}) == 1);  // more ranks than CPUs
 }
 
+TEST_CASE("threads come from a flag, the deck or the environment, and are checked") {
+  const auto environment = [](const char* omp, const char* kokkos) {
+    return [=](const char* name) -> const char* {
+      return std::string(name) == "OMP_NUM_THREADS"      ? omp
+             : std::string(name) == "KOKKOS_NUM_THREADS" ? kokkos
+                                                         : nullptr;
+    };
+  };
+  const auto none = environment(nullptr, nullptr);
+  CHECK(kan::parallel::threads_asked(0, {}, none) == 0);
+  CHECK(kan::parallel::threads_asked(3, {}, none) == 3);
+  CHECK(kan::parallel::threads_asked(3, {"--kokkos-num-threads=5"},
+                                     environment("2", "4")) == 5);
+  CHECK(kan::parallel::threads_asked(0, {}, environment("2,1", nullptr)) == 2);
+  CHECK(kan::parallel::threads_asked(0, {}, environment("2", "4")) == 4);
+  CHECK(kan::parallel::threads_asked(0, {}, environment("99999999999999", nullptr)) >
+        1000000);
+  for (const char* bad : {"0", "-3", "abc", "2x"}) {
+    CHECK_THROWS_AS(kan::parallel::threads_asked(0, {}, environment(bad, nullptr)),
+                    Error);
+    CHECK_THROWS_AS(kan::parallel::threads_asked(
+                        1, {std::string("--kokkos-num-threads=") + bad}, none),
+                    Error);
+  }
+  CHECK_THROWS_AS(
+      kan::parallel::threads_asked(1, {"--kokkos-map-device-id-by=foo"}, none), Error);
+  CHECK(kan::parallel::threads_asked(1, {"--kokkos-map-device-id-by=mpi_rank"}, none) ==
+        1);
+}
+
 TEST_CASE("threads asked for: silent, noted, or refused") {
   using kan::parallel::check_threads;
   const CpuShare alone{8, 8, 8, 1}, shared{8, 8, 32, 4};
@@ -83,7 +114,7 @@ TEST_CASE("threads asked for: silent, noted, or refused") {
     FAIL("257 threads on 8 CPUs were accepted");
   } catch (const kan::Error& error) {
     CHECK(error.code() == kan::Code::device);
-    CHECK(std::string(error.what()).find("run/threads = 257") == 0);
+    CHECK(std::string(error.what()).find("257 threads are asked for (run/threads") == 0);
   }
 }
 
