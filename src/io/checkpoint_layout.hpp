@@ -1,6 +1,6 @@
 // The layout of checkpoints, said once for writing and reading: visit_state walks over
 // everything of a TrainingState in a fixed order, and the archive given to it writes or
-// reads each item and adds its name and bytes to the digest. Layers count from 1.
+// reads each item and adds its name and bytes to the digest. Layers count from 0.
 //
 //   /network @layers @scale_trained
 //   /network/layerL @in @out @grid @order @base

@@ -2,7 +2,7 @@
 //
 //   /step /step_epoch /loss /learning_rate /gradient_norm /samples_per_second /elapsed
 //   /epoch/epoch /epoch/train_loss /epoch/train_accuracy /epoch/validation_loss
-//   /epoch/validation_accuracy /epoch/layerL_outside (L from 1)
+//   /epoch/validation_accuracy /epoch/layerL_outside (L from 0)
 //
 // (/epoch is the group, so the epoch of a step row is named step_epoch.) A segment
 // NAME.hst.00001000.h5 holds the rows from its first step, its number, to its end step;

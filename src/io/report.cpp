@@ -103,10 +103,10 @@ std::string report_text(const Report& report, const RunInfo& run) {
     const double value = report.*figure.value;
     if (std::isfinite(value)) text += fmt::format("{}: {:.6e}\n", figure.key, value);
   }
-  text +=
-      fmt::format("parameters: {} trained, {} as pykan counts; peak memory {:.1f} MiB\n",
-                  report.parameters_trained, report.parameters_pykan,
-                  static_cast<double>(report.peak_memory_bytes) / (1 << 20));
+  text += fmt::format(
+      "parameters: {} trained, {} as PyKAN counts them; peak memory {:.1f} MiB\n",
+      report.parameters_trained, report.parameters_pykan,
+      static_cast<double>(report.peak_memory_bytes) / (1 << 20));
   if (!report.phases.empty()) {
     text += fmt::format("{:<18} {:>11} {:>11} {:>11} {:>7}\n", "phase (seconds)", "min",
                         "mean", "max", "%");

@@ -90,7 +90,7 @@ int train(Session& s) {
     s.log->warning(text);
   }
   if (data.dropped > 0)
-    s.log->note(fmt::format("data: {} rows with missing values dropped", data.dropped));
+    s.log->note(fmt::format("data: rows dropped for missing values: {}", data.dropped));
 
   Network<T> network(shape, network_options.grid_low, network_options.grid_high);
   for (std::size_t l = 0; l < stored.grid.size(); ++l)
