@@ -225,7 +225,7 @@ void Launch::start_kokkos(int threads, const std::vector<std::string>& flags) {
   const int asked =
       threads_asked(threads, flags, [](const char* n) { return std::getenv(n); });
   const std::string note = check_threads(asked, cpus_);
-  if (!note.empty()) notes_.push_back(note);
+  if (threads > 0 && !note.empty()) notes_.push_back(note);
   if (!Kokkos::is_initialized()) {
     // Our settings go first on a command line made for Kokkos, where later flags win.
     std::vector<std::string> words{"kan", "--kokkos-disable-warnings"};
