@@ -7,8 +7,11 @@ function(run)
   endif()
 endfunction()
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
-run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build "-DCMAKE_PREFIX_PATH=${WORK}/prefix;${PREFIX_PATH}"
-    -DCMAKE_BUILD_TYPE=Release -DEXAMPLE=${EXAMPLE})
+# By the environment: a list would fall apart on the way through function arguments.
+string(REPLACE ";" ":" prefixes "${WORK}/prefix;${PREFIX_PATH}")
+set(ENV{CMAKE_PREFIX_PATH} "${prefixes}")
+run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -DCMAKE_BUILD_TYPE=Release
+    -DEXAMPLE=${EXAMPLE})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
 run(${WORK}/prefix/bin/kan_driver --version)
