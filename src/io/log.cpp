@@ -32,11 +32,6 @@ std::string bar_text(const ProgressLine& line) {
 
 }  // namespace
 
-std::string format_error(Code code, int rank, int size, const std::string& text) {
-  return fmt::format("kan_driver: error[{}] rank {}/{}: {}\n", static_cast<int>(code),
-                     rank, size, text);
-}
-
 std::string progress_text(const ProgressLine& line) {
   return fmt::format(
       "step={} epoch={} loss={:.6e} lr={:.6g} samples/s={:.6g} ms/step={:.4g} "

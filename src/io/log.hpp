@@ -14,9 +14,6 @@
 
 namespace kan::io {
 
-/// "kan_driver: error[4] rank 0/8: what, where, what to do", one line with its end.
-std::string format_error(Code code, int rank, int size, const std::string& text);
-
 /// Figures of a progress line. total_steps, total_epochs: -1 where there is no such
 /// limit.
 struct ProgressLine {

@@ -13,6 +13,7 @@
 #include "io/outputs.hpp"
 #include "io/report.hpp"
 #include "io/run_directory.hpp"
+#include "parallel/launch.hpp"
 #include "unit/fake_state.hpp"
 
 namespace {
@@ -138,7 +139,9 @@ int main(int argc, char** argv) {
   try {
     run(argv[1], std::atoll(argv[2]));
   } catch (const Error& error) {
-    std::fputs(format_error(error.code(), 0, 1, error.what()).c_str(), stderr);
+    std::fputs(
+        kan::parallel::error_line("kan_driver", 0, 1, error.what(), error.code()).c_str(),
+        stderr);
     return static_cast<int>(error.code());
   }
   return 0;

@@ -12,6 +12,7 @@
 
 #include "io/atomic_file.hpp"
 #include "io/log.hpp"
+#include "parallel/launch.hpp"
 #include "unit/scratch.hpp"
 
 using namespace kan;
@@ -86,7 +87,8 @@ RunInfo some_run() {
 }  // namespace
 
 TEST_CASE("an error is one line with code, rank, and text") {
-  CHECK(format_error(Code::output, 3, 8, "cannot write x: full; free space") ==
+  CHECK(kan::parallel::error_line("kan_driver", 3, 8, "cannot write x: full; free space",
+                                  Code::output) ==
         "kan_driver: error[4] rank 3/8: cannot write x: full; free space\n");
 }
 

@@ -31,23 +31,24 @@ void Engine<T>::make_room(int leaves, bool with_gradient) {
 }
 
 template <class T>
+void Engine<T>::launch(const Exec& exec, const Task& task) {
+  make_room(task.batch.leaves, task.with_gradient);
+  leaves_ = task.batch.leaves;
+  first_ = task.batch.first_leaf;
+  last_ = task.batch.last_leaf;
+  run(exec, task);
+}
+
+template <class T>
 void Engine<T>::gradient(const Exec& exec, const Batch<T>& batch, LossKind loss,
                          const View2<T>& input_gradient) {
-  make_room(batch.leaves, true);
-  leaves_ = batch.leaves;
-  first_ = batch.first_leaf;
-  last_ = batch.last_leaf;
-  run(exec, Task{batch, loss, true, {}, input_gradient});
+  launch(exec, Task{batch, loss, true, {}, input_gradient});
 }
 
 template <class T>
 void Engine<T>::evaluate(const Exec& exec, const Batch<T>& batch, LossKind loss,
                          const View2<T>& prediction) {
-  make_room(batch.leaves, false);
-  leaves_ = batch.leaves;
-  first_ = batch.first_leaf;
-  last_ = batch.last_leaf;
-  run(exec, Task{batch, loss, false, prediction, {}});
+  launch(exec, Task{batch, loss, false, prediction, {}});
 }
 
 template <class T>

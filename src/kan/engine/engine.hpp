@@ -85,6 +85,7 @@ class Engine {
     View2<T> prediction, input_gradient;
   };
   virtual void run(const Exec& exec, const Task& task) = 0;
+  void launch(const Exec& exec, const Task& task);
   void make_room(int leaves, bool with_gradient);
 
   Plan<T> plan_;
