@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "kan/error.hpp"
-#include "kan/row_order.hpp"
 #include "kan/schedule.hpp"
 #include "parallel/partition.hpp"
 
@@ -44,6 +43,12 @@ int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int th
   return leaves;
 }
 
+RankParts rank_parts(const TrainOptions& options, std::int64_t rows, int ranks,
+                     int threads, std::int64_t parameters) {
+  return {options.reproducible, leaves_for(options, rows, ranks, threads, parameters),
+          ranks};
+}
+
 const char* name_of(ExitReason reason) {
   switch (reason) {
     case ExitReason::done:
@@ -65,7 +70,7 @@ const char* name_of(ExitReason reason) {
 template <class T>
 Trainer<T>::Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engine,
                     parallel::Communicator& communicator, const TrainOptions& options,
-                    const RowSet<T>& train, const RowSet<T>& validation,
+                    RowFeed<T>& train, const RowSet<T>& validation,
                     parallel::PhaseTimer& timer, const TrainingState<T>* stored)
     : exec_(exec),
       network_(network),
@@ -76,12 +81,13 @@ Trainer<T>::Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engi
       validation_(validation),
       timer_(timer),
       optimizer_(options.optimizer, network.shape().parameters()),
-      reducer_(communicator, network.shape().parameters()),
-      order_("kan::Trainer::order", train.rows()) {
+      parts_(rank_parts(options, std::max<std::int64_t>(1, train.rows()),
+                        communicator.size(), exec.concurrency(),
+                        network.shape().parameters())),
+      leaves_(parts_.leaves),
+      reducer_(communicator, network.shape().parameters()) {
   if (train.rows() == 0) throw Error(Code::data, "no training rows: check data/source");
-  const std::int64_t parameters = network.shape().parameters();
   const int ranks = communicator.size();
-  leaves_ = leaves_for(options, train.rows(), ranks, exec.concurrency(), parameters);
   if (options.reproducible && ranks > leaves_)
     throw Error(Code::usage, "parallel/reproducible: " + std::to_string(ranks) +
                                  " ranks, but only " + std::to_string(leaves_) +
@@ -127,24 +133,18 @@ bool Trainer<T>::finished() const {
 
 // This rank's part of the next `rows` positions of the epoch.
 template <class T>
-Batch<T> Trainer<T>::next_batch(std::int64_t rows) const {
-  Batch<T> batch;
-  batch.inputs = train_.inputs;
-  batch.targets = train_.targets;
-  batch.order = order_;
-  batch.begin = progress_.position;
+Batch<T> Trainer<T>::next_batch(std::int64_t rows) {
+  const parallel::Range own = parts_.part(rows, communicator_.rank());
+  Batch<T> batch = train_.batch(exec_, progress_.position, rows, own);
   batch.size = rows;
   batch.leaves = leaves_;
   batch.last_leaf = leaves_;
-  if (communicator_.size() == 1) return batch;
   if (options_.reproducible) {
-    const parallel::Range own =
-        parallel::rank_leaves(leaves_, communicator_.size(), communicator_.rank());
-    batch.first_leaf = int(own.begin);
-    batch.last_leaf = int(own.end);
+    const parallel::Range leaves =
+        parallel::rank_leaves(leaves_, parts_.ranks, communicator_.rank());
+    batch.first_leaf = int(leaves.begin);
+    batch.last_leaf = int(leaves.end);
   } else {
-    const parallel::Range own =
-        parallel::rank_rows(rows, communicator_.size(), communicator_.rank());
     batch.begin += own.begin;
     batch.size = own.size();
   }
@@ -299,12 +299,7 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
   while (!stop && !finished()) {
     timer_.enter(parallel::Phase::data);
     if (ordered_epoch_ != progress_.epoch) {
-      const std::vector<std::uint32_t> order =
-          row_order(options_.seed, progress_.epoch, train_.rows(), options_.shuffle);
-      Kokkos::deep_copy(
-          order_,
-          Kokkos::View<const std::uint32_t*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
-              order.data(), order.size()));
+      train_.start_epoch(exec_, progress_.epoch, progress_.position);
       ordered_epoch_ = progress_.epoch;
     }
     const std::int64_t rows = std::min(options_.batch * options_.accumulate,

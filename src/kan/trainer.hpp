@@ -14,6 +14,7 @@
 
 #include "kan/engine/engine.hpp"
 #include "kan/optimizer.hpp"
+#include "kan/row_feed.hpp"
 #include "kan/state.hpp"
 #include "parallel/communicator.hpp"
 #include "parallel/control_lane.hpp"
@@ -22,13 +23,6 @@
 #include "parallel/tree.hpp"
 
 namespace kan {
-
-/// Scaled rows where kernels run: inputs (rows, in), targets (rows, target columns).
-template <class T>
-struct RowSet {
-  View2<T> inputs, targets;
-  std::int64_t rows() const { return inputs.extent(0); }
-};
 
 /// Mean loss, share of right classes (NaN without classes), outside share per layer.
 struct Metrics {
@@ -50,6 +44,10 @@ const char* name_of(ExitReason reason);
 /// else from the rows of one rank and its threads. rows: of the training set.
 int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int threads,
                std::int64_t parameters);
+
+/// The same on every rank.
+RankParts rank_parts(const TrainOptions& options, std::int64_t rows, int ranks,
+                     int threads, std::int64_t parameters);
 
 template <class T>
 class Trainer;
@@ -85,8 +83,8 @@ class Trainer {
   /// Everything must outlive the trainer. stored: state of a checkpoint to go on from.
   Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engine,
           parallel::Communicator& communicator, const TrainOptions& options,
-          const RowSet<T>& train, const RowSet<T>& validation,
-          parallel::PhaseTimer& timer, const TrainingState<T>* stored);
+          RowFeed<T>& train, const RowSet<T>& validation, parallel::PhaseTimer& timer,
+          const TrainingState<T>* stored);
 
   TrainResult run(Observer<T>& observer);
 
@@ -101,7 +99,7 @@ class Trainer {
   std::int64_t total_updates() const;
 
  private:
-  Batch<T> next_batch(std::int64_t rows) const;
+  Batch<T> next_batch(std::int64_t rows);
   parallel::LaneOut sum_gradient(const Batch<T>& batch, const parallel::StopFlags& flags);
   StepRecord update(std::int64_t rows, const parallel::StopFlags& flags,
                     parallel::StopFlags& decided);
@@ -115,13 +113,14 @@ class Trainer {
   Engine<T>& engine_;
   parallel::Communicator& communicator_;
   TrainOptions options_;
-  const RowSet<T>&train_, &validation_;
+  RowFeed<T>& train_;
+  const RowSet<T>& validation_;
   parallel::PhaseTimer& timer_;
   Optimizer<T> optimizer_;
-  int leaves_ = 1;
+  RankParts parts_;
+  int leaves_;
   std::unique_ptr<parallel::TreeReducer<T>> tree_;  ///< reproducible, several ranks
   parallel::GradientReducer<T> reducer_;
-  View1<std::uint32_t> order_;
   std::int64_t ordered_epoch_ = -1;
   Progress progress_;
   double elapsed_before_ = 0;

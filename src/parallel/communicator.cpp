@@ -30,7 +30,10 @@ class Communicator::Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
   ~Meter() {
-    totals_.seconds += std::chrono::duration<double>(Clock::now() - start_).count();
+    const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
+    totals_.seconds += spent;
+    totals_.longest = std::max(totals_.longest, spent);
+    totals_.shortest = totals_.calls == 1 ? spent : std::min(totals_.shortest, spent);
   }
 
  private:

@@ -31,10 +31,12 @@ enum class Operation { allreduce, broadcast, allgatherv, alltoallv, sendrecv, ba
 inline constexpr int kOperations = 6;
 
 /// Totals of one kind of call on this rank. bytes: what this rank contributed (of a
-/// broadcast: its payload). seconds: wall time spent inside, waiting included.
+/// broadcast: its payload). seconds: wall time spent inside, waiting included; shortest
+/// and longest: of one call.
 struct Statistics {
   std::int64_t calls = 0, bytes = 0;
   double seconds = 0;
+  double shortest = 0, longest = 0;
 };
 
 enum class Element { float32, float64, int64 };
@@ -138,6 +140,8 @@ class Communicator {
   static constexpr int kNobody = -1;
 
   void barrier();
+  /// The update under way, for messages about ranks that do not arrive.
+  void set_step(std::int64_t step) { step_ = step; }
   /// One communicator per colour, ranks ordered by (key, rank); a negative colour takes
   /// part and gets none (nullptr).
   std::unique_ptr<Communicator> split(int color, int key);
@@ -154,6 +158,7 @@ class Communicator {
  protected:
   Communicator(std::string name, int rank, int size)
       : name_(std::move(name)), rank_(rank), size_(size) {}
+  std::int64_t step() const { return step_; }
 
  private:
   using Bytes = std::span<std::byte>;
@@ -190,11 +195,22 @@ class Communicator {
   class Meter;
   std::string name_;
   int rank_, size_;
+  std::int64_t step_ = 0;
   std::array<Statistics, kOperations> statistics_{};
 };
 
+/// Who adds the gradients of ranks: our exchange between pairs of ranks (exchange.hpp),
+/// or the message library's all-reduce. automatic: the backend's faster one.
+enum class Algorithm { automatic, library, tree };
+/// Whether device memory is handed to the MPI library; automatic: after a test at start.
+enum class GpuAware { automatic, on, off };
+
 struct CommunicatorOptions {
   std::string backend = "auto";  ///< auto, or a name of backend_names()
+  /// Seconds that a call waits for the other ranks before it fails with code 6.
+  double timeout = 120;
+  Algorithm algorithm = Algorithm::automatic;
+  GpuAware gpu_aware = GpuAware::automatic;
   /// Longer messages travel in pieces of this many bytes (message libraries count in
   /// int).
   std::size_t piece_bytes = std::size_t{1} << 30;

@@ -108,7 +108,8 @@ int train(Session& s) {
                                : validation.rows() > 0 ? validation
                                                        : rows;
   parallel::PhaseTimer timer;
-  Trainer<T> trainer(exec, network, *engine, *s.communicator, options, rows, validation,
+  ResidentFeed<T> feed(rows, options.seed, options.shuffle);
+  Trainer<T> trainer(exec, network, *engine, *s.communicator, options, feed, validation,
                      timer, restart ? &stored : nullptr);
   s.log->line(banner(s, shape, engine->name(), trainer.leaves(), memory));
   TrainingObserver<T> observer(s, options, facts, predicted, shape.layers(),

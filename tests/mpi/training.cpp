@@ -44,8 +44,9 @@ Outcome<T> train(parallel::Communicator& communicator, const TrainOptions& optio
   };
   const RowSet<T> train_rows = make(rows, 1), validation = make(77, 3);
   parallel::PhaseTimer timer;
-  Trainer<T> trainer(exec, network, *engine, communicator, options, train_rows,
-                     validation, timer, stored);
+  ResidentFeed<T> feed(train_rows, options.seed, options.shuffle);
+  Trainer<T> trainer(exec, network, *engine, communicator, options, feed, validation,
+                     timer, stored);
   Silent<T> observer;
   trainer.run(observer);
   return {trainer.state(), observer.epochs};

@@ -69,7 +69,8 @@ Run<T> train(const Setup& s, const TrainingState<T>* stored = nullptr,
   const RowSet<T> rows = make_rows<T>(s.rows, in, out, 1);
   const RowSet<T> validation = make_rows<T>(s.validation_rows, in, out, 2);
   parallel::PhaseTimer timer;
-  Trainer<T> trainer(exec, network, *engine, *communicator, s.options, rows, validation,
+  ResidentFeed<T> feed(rows, s.options.seed, s.options.shuffle);
+  Trainer<T> trainer(exec, network, *engine, *communicator, s.options, feed, validation,
                      timer, stored);
   Run<T> run;
   run.recorder.save_at = save_at;
