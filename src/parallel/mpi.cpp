@@ -1,7 +1,8 @@
 // The backend over MPI. Each communicator owns a duplicate of an MPI communicator that
-// returns its errors, so that they arrive as kan::Error. Messages are host memory: a View
-// is copied to pinned host memory first (allreduce_staged), unless kernels run on the
-// host anyway. MPI counts in int, so anything longer than options.piece_bytes goes in
+// returns its errors, so that they arrive as kan::Error. Every call is started without
+// blocking and waited for with a deadline (mpi_deadline.hpp). Messages are host memory: a
+// View is copied to pinned host memory first (allreduce_staged), unless kernels run on
+// the host anyway. MPI counts in int, so anything longer than options.piece_bytes goes in
 // pieces (and a gather of that size as one broadcast a rank).
 #include <mpi.h>
 
@@ -17,6 +18,7 @@
 #include "kan/error.hpp"
 #include "parallel/backends.hpp"
 #include "parallel/mpi_check.hpp"
+#include "parallel/mpi_deadline.hpp"
 
 namespace kan::parallel {
 namespace {
@@ -50,11 +52,11 @@ void in_pieces(std::size_t n, std::size_t limit, const Use& use) {
 }
 
 struct Requests final : Ticket::Pending {
+  Requests(MpiDeadline& limit, std::int64_t at) : deadline(limit), step(at) {}
+  MpiDeadline& deadline;
+  std::int64_t step;
   std::vector<MPI_Request> open;
-  void wait() override {
-    KAN_CHECK_MPI(
-        MPI_Waitall(static_cast<int>(open.size()), open.data(), MPI_STATUSES_IGNORE));
-  }
+  void wait() override { deadline.wait(open, {}, step); }
 };
 
 class MpiCommunicator final : public Communicator {
@@ -63,7 +65,8 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(MPI_Comm comm, const CommunicatorOptions& options)
       : Communicator("mpi", rank_of(comm), size_of_comm(comm)),
         comm_(comm),
-        options_(options) {
+        options_(options),
+        deadline_(comm, options.timeout) {
     KAN_CHECK_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
   }
   ~MpiCommunicator() override {
@@ -87,7 +90,10 @@ class MpiCommunicator final : public Communicator {
 
   void do_broadcast(std::span<std::byte> data, int root) override {
     in_pieces(data.size(), options_.piece_bytes, [&](std::size_t offset, int count) {
-      KAN_CHECK_MPI(MPI_Bcast(data.data() + offset, count, MPI_BYTE, root, comm_));
+      complete([&](MPI_Request* request) {
+        KAN_CHECK_MPI(
+            MPI_Ibcast(data.data() + offset, count, MPI_BYTE, root, comm_, request));
+      });
     });
   }
 
@@ -95,8 +101,10 @@ class MpiCommunicator final : public Communicator {
                     Reduction reduction) override {
     const MPI_Op op = reduction == Reduction::sum ? MPI_SUM : MPI_MAX;
     in_pieces(n, piece(element), [&](std::size_t offset, int count) {
-      KAN_CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, at(data, offset, element), count,
-                                  mpi_type(element), op, comm_));
+      complete([&](MPI_Request* request) {
+        KAN_CHECK_MPI(MPI_Iallreduce(MPI_IN_PLACE, at(data, offset, element), count,
+                                     mpi_type(element), op, comm_, request));
+      });
     });
   }
 
@@ -133,7 +141,7 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Ticket::Pending> do_start_allreduce_sum(void* data, std::size_t n,
                                                           Element element) override {
-    auto requests = std::make_unique<Requests>();
+    auto requests = std::make_unique<Requests>(deadline_, step());
     in_pieces(n, piece(element), [&](std::size_t offset, int count) {
       MPI_Request request = MPI_REQUEST_NULL;
       KAN_CHECK_MPI(MPI_Iallreduce(MPI_IN_PLACE, at(data, offset, element), count,
@@ -150,8 +158,11 @@ class MpiCommunicator final : public Communicator {
     if (first.back() <= options_.piece_bytes) {
       const std::vector<int> lengths(counts.begin(), counts.end());
       const std::vector<int> offsets(first.begin(), first.end() - 1);
-      KAN_CHECK_MPI(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE,
-                                   all, lengths.data(), offsets.data(), MPI_BYTE, comm_));
+      complete([&](MPI_Request* request) {
+        KAN_CHECK_MPI(MPI_Iallgatherv(mine.data(), static_cast<int>(mine.size()),
+                                      MPI_BYTE, all, lengths.data(), offsets.data(),
+                                      MPI_BYTE, comm_, request));
+      });
       return;
     }
     std::byte* own = all + first[static_cast<std::size_t>(rank())];
@@ -164,7 +175,7 @@ class MpiCommunicator final : public Communicator {
   void do_alltoallv(const std::byte* send, std::span<const std::size_t> send_counts,
                     std::byte* receive,
                     std::span<const std::size_t> receive_counts) override {
-    Exchange exchange(*this, kTagAlltoall);
+    Exchange& exchange = start(kTagAlltoall);
     for (std::size_t r = 0; r < receive_counts.size(); ++r) {
       exchange.receive({receive, receive_counts[r]}, static_cast<int>(r));
       receive += receive_counts[r];
@@ -178,15 +189,18 @@ class MpiCommunicator final : public Communicator {
 
   void do_sendrecv(std::span<const std::byte> send, int destination,
                    std::span<std::byte> receive, int source) override {
-    Exchange exchange(*this, kTagSendrecv);
+    Exchange& exchange = start(kTagSendrecv);
     if (source != kNobody) exchange.receive(receive, source);
     if (destination != kNobody) exchange.send(send, destination);
     exchange.finish();
   }
 
-  void do_barrier() override { KAN_CHECK_MPI(MPI_Barrier(comm_)); }
+  void do_barrier() override {
+    complete([&](MPI_Request* request) { KAN_CHECK_MPI(MPI_Ibarrier(comm_, request)); });
+  }
 
   std::unique_ptr<Communicator> do_split(int color, int key) override {
+    do_barrier();  // splitting blocks: first see that all are there
     MPI_Comm part = MPI_COMM_NULL;
     KAN_CHECK_MPI(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, &part));
     if (part == MPI_COMM_NULL) return nullptr;
@@ -198,10 +212,24 @@ class MpiCommunicator final : public Communicator {
     MPI_Abort(MPI_COMM_WORLD, code);
   }
 
-  /// Point-to-point messages under way, each in pieces that stay in order.
+  /// Starts one call and waits for it.
+  template <class Start>
+  void complete(const Start& start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    start(&request);
+    deadline_.wait({&request, 1}, {}, step());
+  }
+
+  /// Point-to-point messages under way, each in pieces that stay in order. Kept between
+  /// calls: the exchange of a step allocates nothing.
   class Exchange {
    public:
-    Exchange(const MpiCommunicator& owner, int tag) : owner_(owner), tag_(tag) {}
+    explicit Exchange(MpiCommunicator& owner) : owner_(owner) {}
+    void restart(int tag) {
+      tag_ = tag;
+      open_.clear();
+      expected_.clear();
+    }
     void receive(std::span<std::byte> data, int source) {
       in_pieces(data.size(), owner_.options_.piece_bytes,
                 [&](std::size_t offset, int count) {
@@ -219,15 +247,14 @@ class MpiCommunicator final : public Communicator {
     }
     /// Receives come first in the list, so that their statuses do too.
     void finish() {
-      std::vector<MPI_Status> status(open_.size());
-      KAN_CHECK_MPI(
-          MPI_Waitall(static_cast<int>(open_.size()), open_.data(), status.data()));
+      status_.resize(open_.size());
+      owner_.deadline_.wait(open_, status_, owner_.step());
       for (std::size_t i = 0; i < expected_.size(); ++i) {
         int count = 0;
-        KAN_CHECK_MPI(MPI_Get_count(&status[i], MPI_BYTE, &count));
+        KAN_CHECK_MPI(MPI_Get_count(&status_[i], MPI_BYTE, &count));
         if (count == expected_[i]) continue;
         throw Error(Code::communication,
-                    "a message from rank " + std::to_string(status[i].MPI_SOURCE) +
+                    "a message from rank " + std::to_string(status_[i].MPI_SOURCE) +
                         " has " + std::to_string(count) + " bytes where " +
                         std::to_string(expected_[i]) +
                         " were expected: ranks are out of step");
@@ -236,11 +263,17 @@ class MpiCommunicator final : public Communicator {
 
    private:
     MPI_Request* add() { return &open_.emplace_back(MPI_REQUEST_NULL); }
-    const MpiCommunicator& owner_;
-    int tag_;
+    MpiCommunicator& owner_;
+    int tag_ = 0;
     std::vector<MPI_Request> open_;
+    std::vector<MPI_Status> status_;
     std::vector<int> expected_;
   };
+
+  Exchange& start(int tag) {
+    exchange_.restart(tag);
+    return exchange_;
+  }
 
   std::size_t piece(Element element) const {
     return std::max<std::size_t>(1, options_.piece_bytes / size_of(element));
@@ -252,6 +285,8 @@ class MpiCommunicator final : public Communicator {
   using Pinned = Kokkos::View<std::byte*, Kokkos::SharedHostPinnedSpace>;
   MPI_Comm comm_;
   CommunicatorOptions options_;
+  MpiDeadline deadline_;
+  Exchange exchange_{*this};
   Pinned pinned_;
 };
 
