@@ -153,6 +153,13 @@ void Optimizer<T>::update(const Exec& exec, const View1<T>& parameters,
   apply(exec, rule, parameters, gradient, first_.data(), second_.data(), T(clip));
 }
 
+template <class T>
+void Optimizer<T>::reset(const Exec& exec) {
+  Kokkos::deep_copy(exec, first_, T(0));
+  Kokkos::deep_copy(exec, second_, T(0));
+  steps_ = 0;
+}
+
 template class Optimizer<float>;
 template class Optimizer<double>;
 template double scale_and_square(const Exec&, const View1<float>&, double);

@@ -35,6 +35,8 @@ class Optimizer {
   const View1<T>& second() const { return second_; }
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
+  /// Moments and count as before the first update.
+  void reset(const Exec& exec);
 
  private:
   OptimizerOptions options_;

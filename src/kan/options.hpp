@@ -48,6 +48,9 @@ struct ScheduleOptions {
   double factor = 0.1;
 };
 
+/// What an average of local SGD does with the optimizer's moments.
+enum class Moments { average, reset };
+
 struct TrainOptions {
   LossKind loss = LossKind::mse;
   std::int64_t batch = 512;     ///< rows of one piece of an update, over all ranks
@@ -60,6 +63,11 @@ struct TrainOptions {
   bool reproducible = false;
   std::int64_t shard_rows = 64;
   std::int64_t max_shards = 64;
+  std::int64_t average_every = 1;   ///< updates; 1: every update is of all ranks
+  std::int64_t average_warmup = 0;  ///< first updates, of all ranks in any case
+  Moments moments = Moments::average;
+  std::int64_t digest_every = 1000;  ///< updates between two comparisons of ranks; 0: off
+  bool diagnose = false;      ///< a barrier before each sum tells waiting from transfer
   double target_loss = 0;     ///< 0: off
   std::int64_t patience = 0;  ///< epochs; 0: off
   OptimizerOptions optimizer;

@@ -7,7 +7,9 @@
 
 #include "kan/error.hpp"
 #include "kan/schedule.hpp"
+#include "parallel/digest.hpp"
 #include "parallel/partition.hpp"
+#include "parallel/rank_list.hpp"
 
 namespace kan {
 namespace {
@@ -80,26 +82,26 @@ Trainer<T>::Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engi
       train_(train),
       validation_(validation),
       timer_(timer),
-      optimizer_(options.optimizer, network.shape().parameters()),
       parts_(rank_parts(options, std::max<std::int64_t>(1, train.rows()),
                         communicator.size(), exec.concurrency(),
                         network.shape().parameters())),
-      leaves_(parts_.leaves),
-      reducer_(communicator, network.shape().parameters()) {
+      update_(exec, network, engine, communicator, options, parts_, timer) {
   if (train.rows() == 0) throw Error(Code::data, "no training rows: check data/source");
-  const int ranks = communicator.size();
-  if (options.reproducible && ranks > leaves_)
-    throw Error(Code::usage, "parallel/reproducible: " + std::to_string(ranks) +
-                                 " ranks, but only " + std::to_string(leaves_) +
-                                 " shards of the batch: start fewer ranks, or lower "
-                                 "parallel/shard_rows, or raise optimizer/batch");
-  if (options.reproducible && ranks > 1)
-    tree_ = std::make_unique<parallel::TreeReducer<T>>(communicator,
-                                                       engine.plan().table_size, leaves_);
+  if (communicator.size() > 1 && (options.average_every > 1 || communicator.silent()))
+    averaging_ = std::make_unique<Averaging<T>>(exec, network, update_, communicator,
+                                                options.moments, !communicator.silent());
+  if (options.reproducible && averaging_)
+    throw Error(
+        Code::usage,
+        communicator.silent()
+            ? "parallel/reproducible: without sums over ranks (parallel/backend = "
+              "null) nothing is reproducible; leave one of them out"
+            : "parallel/reproducible: with parallel/average_every > 1 results "
+              "depend on the number of ranks; leave one of them out");
   progress_.seed = options.seed;
   progress_.epoch_outside.assign(network.shape().layers(), 0);
   if (stored) restore(*stored);
-  engine_.form(exec_, network_.parameters());
+  update_.form();
 }
 
 template <class T>
@@ -133,15 +135,13 @@ bool Trainer<T>::finished() const {
 
 // This rank's part of the next `rows` positions of the epoch.
 template <class T>
-Batch<T> Trainer<T>::next_batch(std::int64_t rows) {
-  const parallel::Range own = parts_.part(rows, communicator_.rank());
+Batch<T> Trainer<T>::next_batch(std::int64_t rows, const parallel::Range& own) {
   Batch<T> batch = train_.batch(exec_, progress_.position, rows, own);
   batch.size = rows;
-  batch.leaves = leaves_;
-  batch.last_leaf = leaves_;
-  if (options_.reproducible) {
+  batch.leaves = batch.last_leaf = parts_.leaves;
+  if (parts_.by_leaves) {
     const parallel::Range leaves =
-        parallel::rank_leaves(leaves_, parts_.ranks, communicator_.rank());
+        parallel::rank_leaves(parts_.leaves, parts_.ranks, communicator_.rank());
     batch.first_leaf = int(leaves.begin);
     batch.last_leaf = int(leaves.end);
   } else {
@@ -151,84 +151,98 @@ Batch<T> Trainer<T>::next_batch(std::int64_t rows) {
   return batch;
 }
 
-// Gradient of the batch summed over leaves and ranks, in reducer_.gradient().
+// Collective. Ends the run, naming what is not finite and where.
 template <class T>
-parallel::LaneOut Trainer<T>::sum_gradient(const Batch<T>& batch,
-                                           const parallel::StopFlags& flags) {
-  timer_.enter(parallel::Phase::forward_backward);
-  engine_.gradient(exec_, batch, options_.loss);
-  if (!tree_) {
-    engine_.finish(exec_, network_.parameters(), engine_.add(exec_, 0, leaves_),
-                   reducer_.gradient());
-  } else {
-    const auto& subtrees = tree_->subtrees();
-    const std::int64_t size = engine_.plan().table_size;
-    for (std::size_t j = 0; j < subtrees.size(); ++j) {
-      const View1<T> sum =
-          engine_.add(exec_, int(subtrees[j].first), int(subtrees[j].count));
-      Kokkos::deep_copy(
-          exec_, View1<T>(tree_->partials().data() + std::int64_t(j) * size, size), sum);
-    }
+void Trainer<T>::fail_numerically(const std::string& where, bool loss, bool own) {
+  std::string ranks;
+  if (communicator_.size() > 1) {
+    const std::vector<int> bad = communicator_.allgather(own ? 1 : 0);
+    std::vector<int> list;
+    for (int r = 0; r < communicator_.size(); ++r)
+      if (bad[r] != 0) list.push_back(r);
+    if (!list.empty())
+      ranks = " (" + parallel::rank_list(list, communicator_.size()) + ")";
   }
-  const BatchSums sums = engine_.sums(exec_);
-  progress_.epoch_correct += sums.correct;
-  for (std::size_t l = 0; l < sums.outside.size(); ++l)
-    progress_.epoch_outside[l] += sums.outside[l];
-
-  timer_.enter(parallel::Phase::reduce);
-  parallel::LaneIn in;
-  in.stop = flags;
-  in.nonfinite = std::isfinite(sums.loss) ? 0 : 1;
-  in.loss_sum = in.nonfinite ? 0 : sums.loss;
-  if (!tree_) {
-    if (communicator_.size() > 1) return reducer_.reduce(exec_, in);
-    return {in.loss_sum, in.nonfinite, in.stop};
-  }
-  std::vector<double> losses;
-  for (const parallel::Subtree& s : tree_->subtrees()) {
-    const double loss = engine_.loss(int(s.first), int(s.count));
-    losses.push_back(std::isfinite(loss) ? loss : 0);
-  }
-  const parallel::LaneOut out = tree_->reduce(exec_, losses, in);
-  engine_.finish(exec_, network_.parameters(), tree_->gradient(), reducer_.gradient());
-  return out;
+  throw Error(Code::numerical,
+              where + ": " + (loss ? "the loss" : "the gradient") + ranks +
+                  " is not finite; the parameters were not updated. Lower "
+                  "optimizer/learning_rate, set optimizer/clip_norm, or scale the data");
 }
 
+// One update of the next `rows` rows; what it came to goes to `finished`, at once or with
+// the next average.
 template <class T>
-StepRecord Trainer<T>::update(std::int64_t rows, const parallel::StopFlags& flags,
-                              parallel::StopFlags& decided) {
-  const parallel::LaneOut lane = sum_gradient(next_batch(rows), flags);
-  decided = lane.stop;
-  timer_.enter(parallel::Phase::optimizer);
-  const double terms =
-      loss_terms(options_.loss, double(rows), network_.shape().outputs());
-  const double norm = std::sqrt(scale_and_square(exec_, reducer_.gradient(), 1 / terms));
-  if (lane.nonfinite > 0 || !std::isfinite(norm))
-    throw Error(
-        Code::numerical,
-        "step " + std::to_string(progress_.step) + ", epoch " +
-            std::to_string(progress_.epoch) + ": " +
-            (lane.nonfinite > 0 ? "the loss" : "the gradient") +
-            " is not finite; the parameters were not updated. Lower "
-            "optimizer/learning_rate, set optimizer/clip_norm, or scale the data");
-  StepRecord record;
-  record.step = progress_.step;
-  record.epoch = progress_.epoch;
-  record.loss = lane.loss_sum / terms;
-  record.gradient_norm = norm;
-  record.learning_rate =
+void Trainer<T>::step(std::int64_t rows, const parallel::StopFlags& flags) {
+  communicator_.set_step(progress_.step);
+  LocalUpdate done;
+  done.rows = rows;
+  done.record.step = progress_.step;
+  done.record.epoch = progress_.epoch;
+  done.record.learning_rate =
       options_.optimizer.learning_rate *
       schedule_factor(options_.schedule, progress_.step, total_updates());
-  const double limit = options_.optimizer.clip_norm;
-  optimizer_.update(exec_, network_.parameters(), reducer_.gradient(),
-                    record.learning_rate, limit > 0 && norm > limit ? limit / norm : 1.0);
-  engine_.form(exec_, network_.parameters());
-  timer_.leave();
-  progress_.epoch_loss_sum += lane.loss_sum;
+  const parallel::Range own = parts_.part(rows, communicator_.rank());
+  const Batch<T> batch = next_batch(rows, own);
+  const bool local =
+      averaging_ && (communicator_.silent() || progress_.step >= options_.average_warmup);
   progress_.position += rows;
   progress_.samples_seen += rows;
   ++progress_.step;
-  return record;
+  const Scope scope = local ? Scope::own_rank : Scope::all_ranks;
+  const std::int64_t used = !local ? rows : averaging_->frozen() ? 0 : own.size();
+  const Outcome outcome =
+      update_.run(batch, used, done.record.learning_rate, flags, scope);
+  done.loss_sum = outcome.loss_sum;
+  done.norm = outcome.norm;
+  if (local) {
+    averaging_->raise(flags);
+    averaging_->add(done, outcome, own.size());
+    return;
+  }
+  if (!outcome.finite())
+    fail_numerically("step " + std::to_string(done.record.step) + ", epoch " +
+                         std::to_string(done.record.epoch),
+                     outcome.nonfinite > 0, outcome.own_nonfinite);
+  decided_ = outcome.stop;
+  finished_.push_back(done);
+}
+
+// Collective. The average, where one is due; whether all ranks are at one now.
+template <class T>
+bool Trainer<T>::at_one(bool epoch_end) {
+  if (!averaging_ || averaging_->size() == 0) return true;
+  const bool due =
+      !communicator_.silent() && averaging_->size() >= options_.average_every;
+  if (!due && !epoch_end && !finished()) return false;
+  timer_.enter(parallel::Phase::reduce);
+  const bool own = averaging_->frozen();
+  parallel::LaneOut lane;
+  for (const LocalUpdate& local : averaging_->average(lane)) finished_.push_back(local);
+  if (lane.nonfinite > 0)
+    fail_numerically("steps " + std::to_string(finished_.front().record.step) + " to " +
+                         std::to_string(finished_.back().record.step),
+                     true, own);
+  decided_ = lane.stop;
+  timer_.leave();
+  return true;
+}
+
+// Collective. All ranks hold the same parameters and moments.
+template <class T>
+void Trainer<T>::compare_ranks() {
+  if (communicator_.size() == 1 || communicator_.silent()) return;
+  std::uint64_t value = 0;
+  const auto add = [&](const View1<T>& numbers) {
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), numbers);
+    value = parallel::digest(std::as_bytes(std::span(host.data(), host.size())), value);
+  };
+  exec_.fence("kan::Trainer: parameters are complete");
+  add(network_.parameters());
+  const Optimizer<T>& optimizer = update_.optimizer();
+  if (optimizer.moments() > 0) add(optimizer.first());
+  if (optimizer.moments() > 1) add(optimizer.second());
+  parallel::require_equal(communicator_, value,
+                          "the parameters after step " + std::to_string(progress_.step));
 }
 
 template <class T>
@@ -236,6 +250,7 @@ EpochRecord Trainer<T>::finish_epoch() {
   EpochRecord record;
   const double rows = double(train_.rows());
   const double none = std::numeric_limits<double>::quiet_NaN();
+  update_.take_counts(progress_);
   std::vector<std::int64_t> counts(progress_.epoch_outside);
   counts.push_back(progress_.epoch_correct);
   if (communicator_.size() > 1)
@@ -286,16 +301,37 @@ bool Trainer<T>::ends_here(ExitReason& reason) const {
   return false;
 }
 
+// Tells the observer of the updates that are known now; they took `seconds` together.
+template <class T>
+void Trainer<T>::publish(Observer<T>& observer, double seconds) {
+  std::int64_t rows = 0, so_far = 0;
+  for (const LocalUpdate& done : finished_) rows += done.rows;
+  for (LocalUpdate& done : finished_) {
+    so_far += done.rows;
+    StepRecord& record = done.record;
+    record.loss = done.loss_sum / loss_terms(options_.loss, double(done.rows),
+                                             network_.shape().outputs());
+    record.gradient_norm = done.norm;
+    record.samples_per_second = double(rows) / std::max(seconds, 1e-9);
+    record.elapsed = progress_.elapsed - seconds * double(rows - so_far) / double(rows);
+    progress_.epoch_loss_sum += done.loss_sum;
+    observer.on_step(record);
+  }
+  finished_.clear();
+}
+
 template <class T>
 TrainResult Trainer<T>::run(Observer<T>& observer) {
   TrainResult result;
   elapsed_before_ = progress_.elapsed;
   const Clock::time_point start = Clock::now();
   double last = 0, steady_from = 0;
-  std::int64_t steady_rows = 0;
+  std::int64_t steady_rows = 0, warm_rows = 0;
   // A run that met its target, then was started again, has still met it.
   bool stop = ends_here(result.reason);
   timer_.start();
+  compare_ranks();
+  std::int64_t compared = progress_.step;
   while (!stop && !finished()) {
     timer_.enter(parallel::Phase::data);
     if (ordered_epoch_ != progress_.epoch) {
@@ -304,23 +340,27 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
     }
     const std::int64_t rows = std::min(options_.batch * options_.accumulate,
                                        train_.rows() - progress_.position);
-    parallel::StopFlags decided;
-    StepRecord record = update(rows, observer.flags(), decided);
-    const double now = seconds_since(start);
-    progress_.elapsed = elapsed_before_ + now;
-    record.elapsed = progress_.elapsed;
-    record.samples_per_second = double(rows) / std::max(now - last, 1e-9);
-    last = now;
+    step(rows, observer.flags());
     result.rows += rows;
     ++result.steps;
+    const bool epoch_end = progress_.position == train_.rows();
+    if (!at_one(epoch_end)) continue;
+    const double now = seconds_since(start);
+    progress_.elapsed = elapsed_before_ + now;
     if (result.steps <= options_.warmup_steps)
       steady_from = now;
     else
-      steady_rows += rows;
+      steady_rows = result.rows - warm_rows;
+    if (result.steps <= options_.warmup_steps) warm_rows = result.rows;
 
     timer_.enter(parallel::Phase::output);
-    observer.on_step(record);
-    const bool epoch_end = progress_.position == train_.rows();
+    publish(observer, now - last);
+    last = now;
+    if (options_.digest_every > 0 &&
+        progress_.step / options_.digest_every > compared / options_.digest_every) {
+      compare_ranks();
+      compared = progress_.step;
+    }
     bool best = false;
     if (epoch_end) {
       result.last_epoch = finish_epoch();
@@ -338,13 +378,13 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
       stop = ends_here(result.reason);
     }
     if (!stop && !finished() &&
-        (decided.signal_stop || decided.walltime || decided.stop_now)) {
-      result.reason = decided.signal_stop ? ExitReason::signal
-                      : decided.walltime  ? ExitReason::walltime
-                                          : ExitReason::stop_now;
+        (decided_.signal_stop || decided_.walltime || decided_.stop_now)) {
+      result.reason = decided_.signal_stop ? ExitReason::signal
+                      : decided_.walltime  ? ExitReason::walltime
+                                           : ExitReason::stop_now;
       stop = true;
     }
-    observer.on_boundary(*this, epoch_end, best, decided);
+    observer.on_boundary(*this, epoch_end, best, decided_);
     timer_.leave();
   }
   timer_.stop();
@@ -355,24 +395,26 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
 }
 
 template <class T>
-TrainingState<T> Trainer<T>::state() const {
+TrainingState<T> Trainer<T>::state() {
   TrainingState<T> s;
   s.shape = network_.shape().all();
   s.scale_trained = network_.shape().scale_trained();
   for (int l = 0; l < network_.shape().layers(); ++l)
     s.grid.push_back(network_.knots(l).values);
   s.parameters = network_.unpack(network_.parameters());
-  if (optimizer_.moments() > 0) s.first_moment = network_.unpack(optimizer_.first());
-  if (optimizer_.moments() > 1) s.second_moment = network_.unpack(optimizer_.second());
+  const Optimizer<T>& optimizer = update_.optimizer();
+  if (optimizer.moments() > 0) s.first_moment = network_.unpack(optimizer.first());
+  if (optimizer.moments() > 1) s.second_moment = network_.unpack(optimizer.second());
+  update_.take_counts(progress_);
   s.progress = progress_;
-  s.progress.optimizer_step = optimizer_.steps();
+  s.progress.optimizer_step = optimizer.steps();
   if (communicator_.size() > 1) {
     // Counts of this rank's rows become those of all rows.
     communicator_.allreduce_sum(std::span<std::int64_t>(s.progress.epoch_outside));
     communicator_.allreduce_sum(std::span<std::int64_t>(&s.progress.epoch_correct, 1));
   }
   s.engine = engine_.name();
-  s.shards = leaves_;
+  s.shards = leaves();
   s.vector_bytes = engine_.vector_bytes();
   return s;
 }
@@ -381,13 +423,14 @@ template <class T>
 void Trainer<T>::restore(const TrainingState<T>& stored) {
   network_.pack(stored.parameters, network_.parameters());
   const int moments = int(!stored.first_moment.empty()) + !stored.second_moment.empty();
-  if (moments != optimizer_.moments())
+  Optimizer<T>& optimizer = update_.optimizer();
+  if (moments != optimizer.moments())
     throw Error(Code::checkpoint, "the checkpoint has " + std::to_string(moments) +
                                       " optimizer moments, optimizer/type needs " +
-                                      std::to_string(optimizer_.moments()));
-  if (moments > 0) network_.pack(stored.first_moment, optimizer_.first());
-  if (moments > 1) network_.pack(stored.second_moment, optimizer_.second());
-  optimizer_.set_steps(stored.progress.optimizer_step);
+                                      std::to_string(optimizer.moments()));
+  if (moments > 0) network_.pack(stored.first_moment, optimizer.first());
+  if (moments > 1) network_.pack(stored.second_moment, optimizer.second());
+  optimizer.set_steps(stored.progress.optimizer_step);
   progress_ = stored.progress;
   // Of a checkpoint's last epoch the loss is known where it was the best so far, as one
   // that meets a target is.
@@ -410,8 +453,8 @@ void Trainer<T>::restore(const TrainingState<T>& stored) {
   };
   if (options_.reproducible) {
     if (stored.engine != engine_.name()) differs("engine", stored.engine, engine_.name());
-    if (stored.shards != leaves_)
-      differs("shards =", std::to_string(stored.shards), std::to_string(leaves_));
+    if (stored.shards != leaves())
+      differs("shards =", std::to_string(stored.shards), std::to_string(leaves()));
     if (stored.vector_bytes != engine_.vector_bytes())
       differs("vector bytes =", std::to_string(stored.vector_bytes),
               std::to_string(engine_.vector_bytes()));

@@ -1,10 +1,10 @@
 // The training loop: epochs and updates, and nothing about decks, files or screens; an
 // Observer is told what happened and writes what is due.
 //
-// One update: rows of the batch by the order of the epoch -> engine (leaf gradients) ->
-// sum over leaves and ranks, with the control lane in the same message -> mean, norm,
-// clipping -> optimizer -> table of the next update. Every decision (stop, not-a-number)
-// is taken from reduced values, so all ranks take it at the same step.
+// An epoch is a sequence of updates (update.hpp) of the rows that a feed hands out; under
+// local SGD averages (averaging.hpp) stand between them. Every decision (stop,
+// not-a-number, what is written) is taken from reduced values and only where all ranks
+// are at one, so all take it at the same step.
 #pragma once
 
 #include <limits>
@@ -12,15 +12,13 @@
 #include <optional>
 #include <string>
 
+#include "kan/averaging.hpp"
 #include "kan/engine/engine.hpp"
-#include "kan/optimizer.hpp"
 #include "kan/row_feed.hpp"
 #include "kan/state.hpp"
+#include "kan/update.hpp"
 #include "parallel/communicator.hpp"
-#include "parallel/control_lane.hpp"
-#include "parallel/reducer.hpp"
 #include "parallel/timer.hpp"
-#include "parallel/tree.hpp"
 
 namespace kan {
 
@@ -57,14 +55,16 @@ template <class T>
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Reasons to stop or write seen by this rank; asked once per update.
+  /// Reasons to stop or write seen by this rank; asked once per update. The calls below
+  /// come when all ranks are at one: after each update, or after an average for those
+  /// since the last one.
   virtual parallel::StopFlags flags() = 0;
   /// After each update.
   virtual void on_step(const StepRecord& record) = 0;
   /// After each epoch; best: its loss is the lowest so far.
   virtual void on_epoch(const EpochRecord& record, bool best) = 0;
   /// After on_step and on_epoch: write what is due. decided: what any rank asked for.
-  virtual void on_boundary(const Trainer<T>& trainer, bool epoch_end, bool best,
+  virtual void on_boundary(Trainer<T>& trainer, bool epoch_end, bool best,
                            const parallel::StopFlags& decided) = 0;
 };
 
@@ -89,20 +89,22 @@ class Trainer {
   TrainResult run(Observer<T>& observer);
 
   /// Copies everything that a checkpoint holds of the network and its training.
-  TrainingState<T> state() const;
+  TrainingState<T> state();
   const Progress& progress() const { return progress_; }
   Engine<T>& engine() const { return engine_; }
   const Network<T>& network() const { return network_; }
-  int leaves() const { return leaves_; }
+  int leaves() const { return parts_.leaves; }
   std::int64_t updates_per_epoch() const;
   /// Updates of the whole run, from epochs and steps.
   std::int64_t total_updates() const;
 
  private:
-  Batch<T> next_batch(std::int64_t rows);
-  parallel::LaneOut sum_gradient(const Batch<T>& batch, const parallel::StopFlags& flags);
-  StepRecord update(std::int64_t rows, const parallel::StopFlags& flags,
-                    parallel::StopFlags& decided);
+  Batch<T> next_batch(std::int64_t rows, const parallel::Range& own);
+  void step(std::int64_t rows, const parallel::StopFlags& flags);
+  bool at_one(bool epoch_end);
+  void publish(Observer<T>& observer, double seconds);
+  [[noreturn]] void fail_numerically(const std::string& where, bool loss, bool own);
+  void compare_ranks();
   EpochRecord finish_epoch();
   bool finished() const;
   bool ends_here(ExitReason& reason) const;
@@ -116,11 +118,11 @@ class Trainer {
   RowFeed<T>& train_;
   const RowSet<T>& validation_;
   parallel::PhaseTimer& timer_;
-  Optimizer<T> optimizer_;
   RankParts parts_;
-  int leaves_;
-  std::unique_ptr<parallel::TreeReducer<T>> tree_;  ///< reproducible, several ranks
-  parallel::GradientReducer<T> reducer_;
+  Update<T> update_;
+  std::unique_ptr<Averaging<T>> averaging_;  ///< where updates can be of one rank
+  std::vector<LocalUpdate> finished_;        ///< of all ranks, not told yet
+  parallel::StopFlags decided_;              ///< what any rank asked for
   std::int64_t ordered_epoch_ = -1;
   Progress progress_;
   double elapsed_before_ = 0;

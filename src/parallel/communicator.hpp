@@ -81,6 +81,8 @@ class Communicator {
   int size() const { return size_; }
   /// The backend's name in the table: "serial", "mpi".
   const std::string& name() const { return name_; }
+  /// Whether sums of gradients are left out, for measurements of what they cost.
+  virtual bool silent() const { return false; }
 
   /// Copies root's values to all; the same length everywhere.
   template <Plain T>

@@ -8,6 +8,7 @@
 
 #include "kan/error.hpp"
 #include "parallel/mpi_check.hpp"
+#include "parallel/rank_list.hpp"
 
 namespace kan::parallel {
 namespace {
@@ -19,19 +20,6 @@ constexpr int kTagAlarm = 3;
 constexpr int kPollsPerLook = 256;  // polls between two looks at the clock
 constexpr double kPatience = 0.02;  // seconds of polling before the rank dozes
 constexpr auto kDoze = std::chrono::microseconds(50);
-
-/// "rank 2 of 4", "ranks 1, 2, 7, ... (12 ranks) of 64".
-std::string listed(const std::vector<int>& ranks, int size) {
-  constexpr std::size_t kShown = 8;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  if (ranks.size() > kShown) {
-    text += ", ... (" + std::to_string(ranks.size()) + " ranks)";
-  }
-  return text + " of " + std::to_string(size);
-}
 
 std::string seconds_text(double seconds) {
   std::string text = std::to_string(seconds);
@@ -130,7 +118,7 @@ void MpiDeadline::report(std::int64_t step) {
                     "latest");
   }
   throw Error(Code::communication,
-              where + listed(missing, size_) + " did not arrive" + limit +
+              where + rank_list(missing, size_) + " did not arrive" + limit +
                   ": stopped, lost, or busy for longer than that; go on from the last "
                   "checkpoint with -r latest");
 }

@@ -127,7 +127,7 @@ void TrainingObserver<T>::on_epoch(const EpochRecord& record, bool) {
 }
 
 template <class T>
-TrainingState<T> TrainingObserver<T>::collect(const Trainer<T>& trainer) const {
+TrainingState<T> TrainingObserver<T>::collect(Trainer<T>& trainer) const {
   TrainingState<T> state = trainer.state();
   state.input_scaling = facts_.input_scaling;
   state.target_scaling = facts_.target_scaling;
@@ -136,7 +136,7 @@ TrainingState<T> TrainingObserver<T>::collect(const Trainer<T>& trainer) const {
 }
 
 template <class T>
-void TrainingObserver<T>::save(const Trainer<T>& trainer, io::Reason reason) {
+void TrainingObserver<T>::save(Trainer<T>& trainer, io::Reason reason) {
   const double start = session_.seconds();
   TrainingState<T> state = collect(trainer);
   last_saved_step_ = trainer.progress().step;
@@ -146,8 +146,8 @@ void TrainingObserver<T>::save(const Trainer<T>& trainer, io::Reason reason) {
 }
 
 template <class T>
-void TrainingObserver<T>::write(const Trainer<T>& trainer,
-                                const io::OutputOptions& output, io::Reason reason) {
+void TrainingObserver<T>::write(Trainer<T>& trainer, const io::OutputOptions& output,
+                                io::Reason reason) {
   if (output.type == io::OutputType::restart) return save(trainer, reason);
   if (output.type == io::OutputType::parameters) {
     const TrainingState<T> state = collect(trainer);
@@ -174,7 +174,7 @@ void TrainingObserver<T>::write(const Trainer<T>& trainer,
 }
 
 template <class T>
-void TrainingObserver<T>::on_boundary(const Trainer<T>& trainer, bool, bool,
+void TrainingObserver<T>::on_boundary(Trainer<T>& trainer, bool, bool,
                                       const parallel::StopFlags& decided) {
   const Progress& p = trainer.progress();
   total_updates_ = trainer.total_updates();
@@ -198,7 +198,7 @@ void TrainingObserver<T>::on_boundary(const Trainer<T>& trainer, bool, bool,
 }
 
 template <class T>
-std::vector<std::string> TrainingObserver<T>::finish(const Trainer<T>& trainer,
+std::vector<std::string> TrainingObserver<T>::finish(Trainer<T>& trainer,
                                                      ExitReason reason) {
   const io::Reason why = reason == ExitReason::signal     ? io::Reason::signal
                          : reason == ExitReason::walltime ? io::Reason::walltime

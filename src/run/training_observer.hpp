@@ -36,12 +36,12 @@ class TrainingObserver final : public Observer<T> {
   parallel::StopFlags flags() override;
   void on_step(const StepRecord& record) override;
   void on_epoch(const EpochRecord& record, bool best) override;
-  void on_boundary(const Trainer<T>& trainer, bool epoch_end, bool best,
+  void on_boundary(Trainer<T>& trainer, bool epoch_end, bool best,
                    const parallel::StopFlags& decided) override;
 
   /// Collective. The last checkpoint, unless the state was just written, and the history
   /// as one file. Returns the names of what was written, for the report.
-  std::vector<std::string> finish(const Trainer<T>& trainer, ExitReason reason);
+  std::vector<std::string> finish(Trainer<T>& trainer, ExitReason reason);
   /// After a failure: puts the history rows so far on the disk. Does not throw.
   void save_history(const Progress& progress) noexcept;
   /// On rank 0, after finish(): the last epoch of all launches, from the history.
@@ -56,10 +56,9 @@ class TrainingObserver final : public Observer<T> {
     io::Cadence cadence;  ///< in steps and epochs
     bool by_clock;        ///< has a cadence in seconds, which only rank 0 follows
   };
-  TrainingState<T> collect(const Trainer<T>& trainer) const;
-  void write(const Trainer<T>& trainer, const io::OutputOptions& output,
-             io::Reason reason);
-  void save(const Trainer<T>& trainer, io::Reason reason);
+  TrainingState<T> collect(Trainer<T>& trainer) const;
+  void write(Trainer<T>& trainer, const io::OutputOptions& output, io::Reason reason);
+  void save(Trainer<T>& trainer, io::Reason reason);
   bool no_time_left();
 
   Session& session_;

@@ -18,7 +18,7 @@ struct Silent final : Observer<T> {
   parallel::StopFlags flags() override { return {}; }
   void on_step(const StepRecord&) override {}
   void on_epoch(const EpochRecord& record, bool) override { epochs.push_back(record); }
-  void on_boundary(const Trainer<T>&, bool, bool, const parallel::StopFlags&) override {}
+  void on_boundary(Trainer<T>&, bool, bool, const parallel::StopFlags&) override {}
 };
 
 template <class T>

@@ -28,7 +28,7 @@ struct Recorder final : Observer<T> {
   }
   void on_step(const StepRecord& r) override { steps.push_back(r); }
   void on_epoch(const EpochRecord& r, bool) override { epochs.push_back(r); }
-  void on_boundary(const Trainer<T>& t, bool, bool, const parallel::StopFlags&) override {
+  void on_boundary(Trainer<T>& t, bool, bool, const parallel::StopFlags&) override {
     if (t.progress().step == save_at) states.push_back(t.state());
   }
 };

@@ -1,0 +1,121 @@
+#include "kan/update.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "kan/error.hpp"
+#include "parallel/partition.hpp"
+
+namespace kan {
+
+template <class T>
+Update<T>::Update(const Exec& exec, const Network<T>& network, Engine<T>& engine,
+                  parallel::Communicator& communicator, const TrainOptions& options,
+                  const RankParts& parts, parallel::PhaseTimer& timer)
+    : exec_(exec),
+      network_(network),
+      engine_(engine),
+      communicator_(communicator),
+      loss_(options.loss),
+      clip_norm_(options.optimizer.clip_norm),
+      leaves_(parts.leaves),
+      timer_(timer),
+      optimizer_(options.optimizer, network.shape().parameters()),
+      reducer_(communicator, network.shape().parameters()),
+      outside_(network.shape().layers(), 0) {
+  const int ranks = communicator.size();
+  if (parts.by_leaves && ranks > leaves_)
+    throw Error(Code::usage, "parallel/reproducible: " + std::to_string(ranks) +
+                                 " ranks, but only " + std::to_string(leaves_) +
+                                 " shards of the batch: start fewer ranks, or lower "
+                                 "parallel/shard_rows, or raise optimizer/batch");
+  if (parts.by_leaves && ranks > 1)
+    tree_ = std::make_unique<parallel::TreeReducer<T>>(communicator,
+                                                       engine.plan().table_size, leaves_);
+}
+
+// Sums of this rank's leaves: where one message carries the gradient of the parameters,
+// that; else the partial sums of the tree.
+template <class T>
+void Update<T>::leaf_sums() {
+  if (!tree_) {
+    engine_.finish(exec_, network_.parameters(), engine_.add(exec_, 0, leaves_),
+                   reducer_.gradient());
+    return;
+  }
+  const auto& subtrees = tree_->subtrees();
+  const std::int64_t size = engine_.plan().table_size;
+  for (std::size_t j = 0; j < subtrees.size(); ++j) {
+    const View1<T> sum =
+        engine_.add(exec_, int(subtrees[j].first), int(subtrees[j].count));
+    Kokkos::deep_copy(
+        exec_, View1<T>(tree_->partials().data() + std::int64_t(j) * size, size), sum);
+  }
+}
+
+template <class T>
+parallel::LaneOut Update<T>::reduce(const BatchSums& sums,
+                                    const parallel::StopFlags& flags, Scope scope) {
+  parallel::LaneIn in;
+  in.stop = flags;
+  in.nonfinite = std::isfinite(sums.loss) ? 0 : 1;
+  in.loss_sum = in.nonfinite ? 0 : sums.loss;
+  if (scope == Scope::own_rank || communicator_.size() == 1)
+    return {in.loss_sum, in.nonfinite, in.stop};
+  if (!tree_) return reducer_.reduce(exec_, in);
+  std::vector<double> losses;
+  for (const parallel::Subtree& s : tree_->subtrees()) {
+    const double loss = engine_.loss(int(s.first), int(s.count));
+    losses.push_back(std::isfinite(loss) ? loss : 0);
+  }
+  const parallel::LaneOut out = tree_->reduce(exec_, losses, in);
+  engine_.finish(exec_, network_.parameters(), tree_->gradient(), reducer_.gradient());
+  return out;
+}
+
+template <class T>
+Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning_rate,
+                       const parallel::StopFlags& flags, Scope scope) {
+  Outcome outcome;
+  if (rows == 0) return outcome;
+  timer_.enter(parallel::Phase::forward_backward);
+  engine_.gradient(exec_, batch, loss_);
+  leaf_sums();
+  const BatchSums sums = engine_.sums(exec_);
+  correct_ += sums.correct;
+  for (std::size_t l = 0; l < sums.outside.size(); ++l) outside_[l] += sums.outside[l];
+
+  timer_.enter(parallel::Phase::reduce);
+  const parallel::LaneOut lane = reduce(sums, flags, scope);
+  outcome.loss_sum = lane.loss_sum;
+  outcome.nonfinite = lane.nonfinite;
+  outcome.own_nonfinite = !std::isfinite(sums.loss);
+  outcome.stop = lane.stop;
+
+  timer_.enter(parallel::Phase::optimizer);
+  const double terms = loss_terms(loss_, double(rows), network_.shape().outputs());
+  outcome.norm = std::sqrt(scale_and_square(exec_, reducer_.gradient(), 1 / terms));
+  if (outcome.finite()) {
+    const bool clipped = clip_norm_ > 0 && outcome.norm > clip_norm_;
+    optimizer_.update(exec_, network_.parameters(), reducer_.gradient(), learning_rate,
+                      clipped ? clip_norm_ / outcome.norm : 1.0);
+    form();
+  }
+  timer_.leave();
+  return outcome;
+}
+
+template <class T>
+void Update<T>::take_counts(Progress& progress) {
+  progress.epoch_correct += correct_;
+  correct_ = 0;
+  for (std::size_t l = 0; l < outside_.size(); ++l) {
+    progress.epoch_outside[l] += outside_[l];
+    outside_[l] = 0;
+  }
+}
+
+template class Update<float>;
+template class Update<double>;
+
+}  // namespace kan
