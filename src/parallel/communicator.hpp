@@ -142,6 +142,8 @@ class Communicator {
   static constexpr int kNobody = -1;
 
   void barrier();
+  /// Local: throws code 6 where a sum under way has failed or waits for too long.
+  virtual void check() {}
   /// The update under way, for messages about ranks that do not arrive.
   void set_step(std::int64_t step) { step_ = step; }
   /// One communicator per colour, ranks ordered by (key, rank); a negative colour takes
