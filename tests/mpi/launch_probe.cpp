@@ -3,6 +3,7 @@
 //   launch_probe fail RANK CODE       one rank fails while the others wait for it
 //   launch_probe fail_all CODE        all ranks have the same error
 //   launch_probe serial               asks for the serial backend
+//   launch_probe map                  the device map, from rank 0
 //   launch_probe signal RANK          one rank gets SIGTERM in step 100; status 75 if all
 //                                     ranks stop after the same step
 #include <Kokkos_Core.hpp>
@@ -13,6 +14,7 @@
 
 #include "kan/error.hpp"
 #include "parallel/communicator.hpp"
+#include "parallel/device_map.hpp"
 #include "parallel/launch.hpp"
 #include "parallel/reducer.hpp"
 #include "parallel/signals.hpp"
@@ -63,6 +65,11 @@ int run(const std::vector<std::string>& words) {
   }
   if (mode == "fail_all") {
     throw Error(static_cast<Code>(std::stoi(words[1])), "all probes fail");
+  }
+  if (mode == "map") {
+    const auto places = all->allgather(kan::parallel::this_place(launch));
+    if (all->rank() == 0) std::printf("%s\n", kan::parallel::map_text(places).c_str());
+    return 0;
   }
   all->barrier();
   if (mode == "signal") return signal_run(*all, std::stoi(words[1]));
