@@ -33,7 +33,7 @@ enum class Mode { train, evaluate };
 enum class Precision { float_, double_ };
 enum class DataSource { function, hdf5, csv };
 enum class Engine { automatic, tile };
-enum class Backend { automatic, serial, mpi, null };
+enum class Backend { automatic, serial, mpi, nccl, null };
 
 template <class T>
 consteval bool holds(Type type) {

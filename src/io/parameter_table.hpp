@@ -248,9 +248,10 @@ inline constexpr Parameter kParameters[] = {
      .doc = "End after this many epochs without a better loss (the same loss)."},
 
     {.block = "parallel", .name = "backend", .type = Type::choice, .fallback = "auto",
-     .choices = "auto serial mpi null",
-     .doc = "How ranks speak to each other. null leaves out the sums of gradients, to "
-            "measure what they cost; it needs run/measure = true."},
+     .choices = "auto serial mpi nccl null",
+     .doc = "How ranks speak to each other. nccl sums gradients on GPUs through NCCL. "
+            "null leaves out the sums of gradients, to measure what they cost; it needs "
+            "run/measure = true."},
     {.block = "parallel", .name = "reproducible", .type = Type::boolean,
      .fallback = "false",
      .doc = "Bit-equal results for every number of threads and ranks."},

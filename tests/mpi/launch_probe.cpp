@@ -2,7 +2,7 @@
 //   launch_probe info [THREADS] [--kokkos-...]   one line about the launch, from rank 0
 //   launch_probe fail RANK CODE       one rank fails while the others wait for it
 //   launch_probe fail_all CODE        all ranks have the same error
-//   launch_probe serial               asks for the serial backend
+//   launch_probe serial | nccl        asks for that backend
 //   launch_probe map                  the device map, from rank 0
 //   launch_probe signal RANK          one rank gets SIGTERM in step 100; status 75 if all
 //                                     ranks stop after the same step
@@ -57,7 +57,7 @@ int run(const std::vector<std::string>& words) {
   }
   launch.start_kokkos(threads, flags);
   kan::parallel::CommunicatorOptions options;
-  if (mode == "serial") options.backend = "serial";
+  if (mode == "serial" || mode == "nccl") options.backend = mode;
   std::string reason;
   const auto all = kan::parallel::make_communicator(options, &reason);
   if (mode == "fail" && all->rank() == std::stoi(words[1])) {
