@@ -19,6 +19,7 @@
 #include "io/output_options.hpp"
 #include "io/parameter_table.hpp"
 #include "kan/options.hpp"
+#include "parallel/communicator.hpp"
 
 namespace kan::io {
 
@@ -144,6 +145,7 @@ inline constexpr Real stop_target_loss("stop", "target_loss");
 inline constexpr Integer stop_patience("stop", "patience");
 
 inline constexpr Key<Backend> parallel_backend("parallel", "backend");
+inline constexpr Key<parallel::GpuAware> parallel_gpu_aware("parallel", "gpu_aware");
 inline constexpr Flag parallel_reproducible("parallel", "reproducible");
 inline constexpr Integer parallel_shard_rows("parallel", "shard_rows");
 inline constexpr Integer parallel_max_shards("parallel", "max_shards");

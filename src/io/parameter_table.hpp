@@ -252,6 +252,10 @@ inline constexpr Parameter kParameters[] = {
      .doc = "How ranks speak to each other. nccl sums gradients on GPUs through NCCL. "
             "null leaves out the sums of gradients, to measure what they cost; it needs "
             "run/measure = true."},
+    {.block = "parallel", .name = "gpu_aware", .type = Type::choice, .fallback = "auto",
+     .choices = "auto on off",
+     .doc = "With mpi on GPUs: device memory goes to the MPI library as it is (auto: "
+            "where the library says it can and a test at the start agrees)."},
     {.block = "parallel", .name = "reproducible", .type = Type::boolean,
      .fallback = "false",
      .doc = "Bit-equal results for every number of threads and ranks."},

@@ -142,6 +142,7 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
   parallel::CommunicatorOptions options;
   options.backend = deck.word(io::key::parallel_backend);
   options.timeout = double(deck.get(io::key::parallel_timeout));
+  options.gpu_aware = deck.get(io::key::parallel_gpu_aware);
   s.communicator = parallel::make_communicator(options, &s.communication);
 
   s.places = s.communicator->allgather(parallel::this_place(launch));
