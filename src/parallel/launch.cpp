@@ -204,6 +204,8 @@ void Launch::survey() {
                                     MPI_INFO_NULL, &node));
   KAN_CHECK_MPI(MPI_Comm_rank(node, &local_rank_));
   KAN_CHECK_MPI(MPI_Comm_size(node, &cpus_.node_ranks));
+  node_lead_ = rank_;
+  KAN_CHECK_MPI(MPI_Bcast(&node_lead_, 1, MPI_INT, 0, node));
   const int leads = local_rank_ == 0 ? 1 : 0;
   KAN_CHECK_MPI(MPI_Allreduce(&leads, &nodes_, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
   const std::array<int, 2> mine{cpus_.own, visible == cpus_.own ? 0 : 1};

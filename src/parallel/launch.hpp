@@ -81,6 +81,8 @@ class Launch {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int nodes() const { return nodes_; }
+  /// Lowest rank on the same node: what the node is known by.
+  int node_lead() const { return node_lead_; }
   /// Rank among those on the same node, and how many those are.
   int local_rank() const { return local_rank_; }
   int local_ranks() const { return cpus_.node_ranks; }
@@ -101,7 +103,7 @@ class Launch {
   void survey();
 
   Guard guard_;
-  int rank_ = 0, ranks_ = 1, nodes_ = 1, local_rank_ = 0, threads_ = 1;
+  int rank_ = 0, ranks_ = 1, nodes_ = 1, node_lead_ = 0, local_rank_ = 0, threads_ = 1;
   CpuShare cpus_;
   std::string mpi_version_ = "none";
   std::vector<std::string> notes_;

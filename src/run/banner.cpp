@@ -69,6 +69,7 @@ std::string banner(const Session& s, const Shape& shape, const std::string& engi
   add(fmt::format("ranks: {} on {} node{}; communication: {}; MPI: {}", s.info.ranks,
                   s.launch.nodes(), s.launch.nodes() == 1 ? "" : "s", s.communication,
                   s.info.mpi.substr(0, s.info.mpi.find(','))));
+  add(parallel::map_text(s.places));
   add(fmt::format(
       "precision: {}; kernels: {}, vectors of {} bytes; {} gradient sum{} a step",
       s.info.precision, engine, engine == "tile/host" ? vector_bytes() : 0, leaves,

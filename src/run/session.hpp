@@ -17,6 +17,7 @@
 #include "io/log.hpp"
 #include "io/run_directory.hpp"
 #include "parallel/communicator.hpp"
+#include "parallel/device_map.hpp"
 #include "parallel/launch.hpp"
 
 namespace kan::run {
@@ -40,7 +41,8 @@ struct Session {
   io::DeckSources sources;       ///< what the deck was resolved from
   std::unique_ptr<io::Log> log;  ///< says nothing on ranks other than 0
   std::unique_ptr<parallel::Communicator> communicator = {};
-  std::string communication = {};  ///< the choice in words
+  std::string communication = {};                ///< the choice in words
+  std::vector<parallel::RankPlace> places = {};  ///< of all ranks
   io::RunInfo info = {};
   std::unique_ptr<io::RunDirectory> directory = {};  ///< rank 0
 
