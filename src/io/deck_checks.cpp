@@ -24,6 +24,7 @@ class Checker {
                 key::data_validation_targets);
     check_split("test", key::data_test, key::data_test_inputs, key::data_test_targets);
     check_loss();
+    check_parallel();
     check_outputs();
   }
 
@@ -211,6 +212,18 @@ class Checker {
       fail(key::data_scale_targets,
            "with loss = cross_entropy targets are numbers of "
            "classes and cannot be scaled");
+  }
+
+  void check_parallel() {
+    if (value(key::parallel_reproducible) != true) return;
+    if (value(key::parallel_algorithm) == parallel::Algorithm::library)
+      fail(key::parallel_algorithm,
+           "library: the sums of a message library depend on the number of ranks; with "
+           "parallel/reproducible = true leave it out");
+    if (value(key::parallel_message) == parallel::MessageLayout::tensors)
+      fail(key::parallel_message,
+           "tensors: reproducible sums have messages of their own; with "
+           "parallel/reproducible = true leave it out");
   }
 
   void check_outputs() {

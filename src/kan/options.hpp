@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/algorithm.hpp"
+
 namespace kan {
 
 enum class Base { silu, identity, none };
@@ -67,6 +69,8 @@ struct TrainOptions {
   std::int64_t average_warmup = 0;  ///< first updates, of all ranks in any case
   Moments moments = Moments::average;
   std::int64_t digest_every = 1000;  ///< updates between two comparisons of ranks; 0: off
+  parallel::Algorithm algorithm = parallel::Algorithm::automatic;
+  parallel::MessageLayout message = parallel::MessageLayout::flat;
   bool diagnose = false;      ///< a barrier before each sum tells waiting from transfer
   double target_loss = 0;     ///< 0: off
   std::int64_t patience = 0;  ///< epochs; 0: off

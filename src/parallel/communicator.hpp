@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kan/types.hpp"
+#include "parallel/algorithm.hpp"
 
 namespace kan::parallel {
 
@@ -83,6 +84,9 @@ class Communicator {
   const std::string& name() const { return name_; }
   /// Whether sums of gradients are left out, for measurements of what they cost.
   virtual bool silent() const { return false; }
+  /// Who adds gradients fastest here. Messages in host memory: the tree, as libraries
+  /// keep no deadline in the calls that they are fast in.
+  virtual Algorithm preferred() const { return Algorithm::tree; }
 
   /// Copies root's values to all; the same length everywhere.
   template <Plain T>
@@ -201,9 +205,6 @@ class Communicator {
   std::array<Statistics, kOperations> statistics_{};
 };
 
-/// Who adds the gradients of ranks: our exchange between pairs of ranks (exchange.hpp),
-/// or the message library's all-reduce. automatic: the backend's faster one.
-enum class Algorithm { automatic, library, tree };
 /// Whether device memory is handed to the MPI library; automatic: after a test at start.
 enum class GpuAware { automatic, on, off };
 
