@@ -24,8 +24,8 @@ class Checker {
                 key::data_validation_targets);
     check_split("test", key::data_test, key::data_test_inputs, key::data_test_targets);
     check_loss();
-    check_parallel();
     check_outputs();
+    check_parallel();
   }
 
  private:
@@ -215,7 +215,20 @@ class Checker {
   }
 
   void check_parallel() {
-    if (value(key::parallel_reproducible) != true) return;
+    const bool measures = value(key::run_measure).value_or(false);
+    const bool same_bits = value(key::parallel_reproducible).value_or(false);
+    if (value(key::parallel_backend) == Backend::null && !measures)
+      fail(key::parallel_backend,
+           "null trains nothing: ranks do not add up their gradients; say run/measure = "
+           "true if the cost of that sum is to be measured");
+    if (!same_bits) return;
+    if (value(key::parallel_average_every).value_or(1) > 1)
+      fail(key::parallel_average_every,
+           "with averages results depend on the number of ranks; they cannot be "
+           "reproducible");
+    if (value(key::parallel_backend) == Backend::null)
+      fail(key::parallel_backend,
+           "null leaves out the sums that parallel/reproducible is about");
     if (value(key::parallel_algorithm) == parallel::Algorithm::library)
       fail(key::parallel_algorithm,
            "library: the sums of a message library depend on the number of ranks; with "
