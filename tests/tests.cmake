@@ -132,3 +132,14 @@ if(Python3_FOUND AND NOT kan_python_lacks)
     ${CMAKE_CURRENT_SOURCE_DIR}/regression/csv_workflow.py $<TARGET_FILE:kan_driver>)
   set_tests_properties(regression.csv_workflow PROPERTIES LABELS regression TIMEOUT 300)
 endif()
+
+# Costs of sums over ranks; for figures run it by hand, without `quick`.
+if(KAN_ENABLE_MPI)
+  add_executable(kan_bench_reduce bench/kan_bench_reduce.cpp)
+  target_link_libraries(kan_bench_reduce PRIVATE kan::kan kan_flags)
+  target_include_directories(kan_bench_reduce PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  add_test(NAME perf.bench_reduce COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2
+    ${MPIEXEC_PREFLAGS} $<TARGET_FILE:kan_bench_reduce> quick)
+  set_tests_properties(perf.bench_reduce PROPERTIES LABELS perf TIMEOUT 120 PROCESSORS 2
+    ENVIRONMENT "OMP_NUM_THREADS=1;OMP_PROC_BIND=false")
+endif()
