@@ -22,6 +22,7 @@ if(KAN_ENABLE_MPI)
 endif()
 kan_test(timer SOURCES mpi/timer.cpp RANKS 1 3 LABEL mpi)
 kan_test(communicator SOURCES mpi/communicator.cpp RANKS 1 2 3 4 8 LABEL mpi)
+kan_test(exchange SOURCES mpi/exchange.cpp RANKS 1 2 3 4 5 8 LABEL mpi)
 kan_test(reducer SOURCES mpi/reducer.cpp RANKS 1 2 3 4 8 LABEL mpi)
 kan_test(tree SOURCES mpi/tree.cpp RANKS 1 2 3 4 5 8 LABEL mpi)
 include(mpi/launch_tests.cmake)
@@ -135,4 +136,15 @@ if(Python3_FOUND AND NOT kan_python_lacks)
   add_test(NAME regression.csv_workflow COMMAND ${Python3_EXECUTABLE} -B
     ${CMAKE_CURRENT_SOURCE_DIR}/regression/csv_workflow.py $<TARGET_FILE:kan_driver>)
   set_tests_properties(regression.csv_workflow PROPERTIES LABELS regression TIMEOUT 300)
+endif()
+
+# Costs of sums over ranks; for figures run it by hand, without `quick`.
+if(KAN_ENABLE_MPI)
+  add_executable(kan_bench_reduce bench/kan_bench_reduce.cpp)
+  target_link_libraries(kan_bench_reduce PRIVATE kan::kan kan_flags)
+  target_include_directories(kan_bench_reduce PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  add_test(NAME perf.bench_reduce COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2
+    ${MPIEXEC_PREFLAGS} $<TARGET_FILE:kan_bench_reduce> quick)
+  set_tests_properties(perf.bench_reduce PROPERTIES LABELS perf TIMEOUT 120 PROCESSORS 2
+    ENVIRONMENT "OMP_NUM_THREADS=1;OMP_PROC_BIND=false")
 endif()
