@@ -113,8 +113,9 @@ endif()
 # kan_driver killed and stopped anywhere, then started again.
 if(Python3_FOUND AND NOT kan_python_lacks)
   foreach(test kills.calls kills.flush kills.writes kills.twice kills.stopped kills.random
-          kills.ranks stops.signals stops.limits stops.ranks)
-    if(test MATCHES "ranks$" AND NOT KAN_ENABLE_MPI)
+          kills.ranks stops.signals stops.limits stops.ranks ranks.groups ranks.asleep
+          ranks.alike)
+    if(test MATCHES "ranks" AND NOT KAN_ENABLE_MPI)
       continue()
     endif()
     string(REGEX REPLACE "\\..*" "" program ${test})

@@ -19,6 +19,7 @@
 #include "io/output_options.hpp"
 #include "io/parameter_table.hpp"
 #include "kan/options.hpp"
+#include "parallel/groups.hpp"
 
 namespace kan::io {
 
@@ -146,6 +147,9 @@ inline constexpr Key<Backend> parallel_backend("parallel", "backend");
 inline constexpr Flag parallel_reproducible("parallel", "reproducible");
 inline constexpr Integer parallel_shard_rows("parallel", "shard_rows");
 inline constexpr Integer parallel_max_shards("parallel", "max_shards");
+inline constexpr Integer parallel_ranks("parallel", "ranks");
+inline constexpr Key<parallel::Placement> parallel_placement("parallel", "placement");
+inline constexpr Integer parallel_ranks_per_node("parallel", "ranks_per_node");
 
 inline constexpr Key<OutputType> output_type("output", "type");
 inline constexpr Integer output_dstep("output", "dstep");

@@ -256,6 +256,17 @@ inline constexpr Parameter kParameters[] = {
     {.block = "parallel", .name = "max_shards", .type = Type::integer,
      .fallback = "64", .range = {1, 65536},
      .doc = "Most leaves of the gradient sum; with reproducible also the most ranks."},
+    {.block = "parallel", .name = "ranks", .type = Type::integer, .off = "all",
+     .range = {1, 4096},
+     .doc = "Ranks that work; the other ranks of the job sleep."},
+    {.block = "parallel", .name = "placement", .type = Type::choice,
+     .fallback = "packed", .choices = "packed spread",
+     .doc = "Which ranks work: on as few nodes as possible, or spread evenly over as many "
+            "as possible."},
+    {.block = "parallel", .name = "ranks_per_node", .type = Type::integer,
+     .off = "auto", .range = {1, 4096},
+     .doc = "Takes every so many ranks for a node, to try placements on one machine; "
+            "auto: the nodes there are."},
 
     {.block = "output", .name = "type", .type = Type::choice, .required = true,
      .choices = "history restart prediction parameters",

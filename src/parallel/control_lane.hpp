@@ -29,6 +29,14 @@ struct StopFlags {
   bool output_now = false;         ///< file output_now in the run directory
   bool walltime = false;  ///< time limit; counted from rank 0 only, which has the clock
   bool operator==(const StopFlags&) const = default;
+  StopFlags& operator|=(const StopFlags& other) {
+    signal_stop |= other.signal_stop;
+    signal_checkpoint |= other.signal_checkpoint;
+    stop_now |= other.stop_now;
+    output_now |= other.output_now;
+    walltime |= other.walltime;
+    return *this;
+  }
 };
 
 /// What a rank puts into the lane. loss_sum: sum over its rows; nonfinite: how many of
