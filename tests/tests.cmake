@@ -25,6 +25,8 @@ kan_test(trainer SOURCES unit/trainer.cpp)
 kan_test(training SOURCES mpi/training.cpp RANKS 1 2 3 4 8 LABEL mpi)
 kan_test(groups SOURCES mpi/groups.cpp RANKS 2 3 4 8 LABEL mpi)
 kan_test(agreement SOURCES mpi/agreement.cpp RANKS 1 2 4 LABEL mpi)
+kan_test(deadline SOURCES mpi/deadline.cpp RANKS 1 2 3 4 LABEL mpi)
+kan_test(local_sgd SOURCES mpi/local_sgd.cpp RANKS 1 2 3 4 8 LABEL mpi)
 kan_test(run_directory SOURCES unit/run_directory.cpp)
 kan_test(report SOURCES unit/report.cpp)
 kan_test(checkpoint SOURCES unit/checkpoint.cpp)
@@ -113,9 +115,9 @@ endif()
 # kan_driver killed and stopped anywhere, then started again.
 if(Python3_FOUND AND NOT kan_python_lacks)
   foreach(test kills.calls kills.flush kills.writes kills.twice kills.stopped kills.random
-          kills.ranks stops.signals stops.limits stops.ranks ranks.groups ranks.asleep
-          ranks.alike)
-    if(test MATCHES "ranks" AND NOT KAN_ENABLE_MPI)
+          kills.ranks stops.signals stops.limits stops.ranks ranks.stopped ranks.dead
+          groups.work groups.asleep groups.alike)
+    if(test MATCHES "ranks|groups" AND NOT KAN_ENABLE_MPI)
       continue()
     endif()
     string(REGEX REPLACE "\\..*" "" program ${test})
