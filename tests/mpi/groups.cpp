@@ -88,6 +88,7 @@ Trained train(Communicator& group, int model, std::int64_t steps, NoticeBoard& b
   const RowSet<float> set{
       test::to_view<float>(test::random_values(2 * rows, -1, 1, 5), rows, 2),
       test::to_view<float>(test::random_values(rows, -1, 1, 6), rows, 1)};
+  const RowSet<float> none;
   TrainOptions options;
   options.batch = 256;
   options.shard_rows = 32;
@@ -95,7 +96,7 @@ Trained train(Communicator& group, int model, std::int64_t steps, NoticeBoard& b
   options.steps = steps;
   PhaseTimer timer;
   ResidentFeed<float> feed(set, options.seed, options.shuffle);
-  Trainer<float> trainer(exec, network, *engine, group, options, feed, {}, timer,
+  Trainer<float> trainer(exec, network, *engine, group, options, feed, none, timer,
                          nullptr);
   Watcher watcher(group.rank() == 0 ? &board : nullptr, at_step);
   Trained outcome;
