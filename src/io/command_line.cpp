@@ -3,6 +3,7 @@
 #include "io/command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string_view>
 
 #include "io/deck_errors.hpp"
@@ -130,6 +131,7 @@ CommandLine::Action action_of(const Flags& flags) {
 CommandLine parse_command_line(int argc, const char* const* argv) {
   CLI::App app;
   Flags flags;
+  flags.line.arguments.assign(argv + std::min(argc, 1), argv + argc);
   declare(app, flags);
   ErrorList errors;
   try {

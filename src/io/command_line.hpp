@@ -22,6 +22,7 @@ struct CommandLine {
   std::string directory = ".";         ///< run directory
   std::vector<std::string> overrides;  ///< in order; -t TIME is run/walltime=TIME, first
   std::vector<std::string> kokkos;     ///< arguments for Kokkos, in order
+  std::vector<std::string> arguments;  ///< all, as they were given
   bool warnings_are_errors = false;
   bool quiet = false;
   bool force = false;

@@ -20,6 +20,7 @@
 #include "io/parameter_table.hpp"
 #include "kan/options.hpp"
 #include "parallel/communicator.hpp"
+#include "parallel/groups.hpp"
 
 namespace kan::io {
 
@@ -157,6 +158,9 @@ inline constexpr Key<Moments> parallel_moments("parallel", "moments");
 inline constexpr Integer parallel_timeout("parallel", "timeout");
 inline constexpr Integer parallel_digest_every("parallel", "digest_every");
 inline constexpr Flag parallel_diagnose("parallel", "diagnose");
+inline constexpr Integer parallel_ranks("parallel", "ranks");
+inline constexpr Key<parallel::Placement> parallel_placement("parallel", "placement");
+inline constexpr Integer parallel_ranks_per_node("parallel", "ranks_per_node");
 
 inline constexpr Key<OutputType> output_type("output", "type");
 inline constexpr Integer output_dstep("output", "dstep");

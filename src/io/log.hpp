@@ -46,6 +46,7 @@ class Log {
   /// Lines from now on, and those said before, go to path too; append: after what is
   /// there. Errors: Code::output.
   void open(const std::string& path, bool append);
+  bool is_open() const { return bool(file_); }
   /// One or more lines.
   void line(std::string_view text);
   /// "note: TEXT"

@@ -294,6 +294,17 @@ inline constexpr Parameter kParameters[] = {
      .fallback = "false",
      .doc = "Wait for all ranks before each sum of gradients, so that waiting and "
             "transfer are timed apart; slower, not for timed runs."},
+    {.block = "parallel", .name = "ranks", .type = Type::integer, .off = "all",
+     .range = {1, 4096},
+     .doc = "Ranks that work; the other ranks of the job sleep."},
+    {.block = "parallel", .name = "placement", .type = Type::choice,
+     .fallback = "packed", .choices = "packed spread",
+     .doc = "Which ranks work: on as few nodes as possible, or spread evenly over as many "
+            "as possible."},
+    {.block = "parallel", .name = "ranks_per_node", .type = Type::integer,
+     .off = "auto", .range = {1, 4096},
+     .doc = "Takes every so many ranks for a node, to try placements on one machine; "
+            "auto: the nodes there are."},
 
     {.block = "output", .name = "type", .type = Type::choice, .required = true,
      .choices = "history restart prediction parameters",

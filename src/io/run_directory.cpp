@@ -104,23 +104,26 @@ RunDirectory::RunDirectory(const std::string& directory, const std::string& name
   make_directory(directory_);
   lock_ = RunLock(path(".lock"));
   if (!lock_.note().empty()) notes_.push_back(lock_.note());
-  if (existing != Existing::restart) {
+  if (existing == Existing::refuse) {
     for (const std::string& file : list(directory_, Code::output)) {
-      if (!is_result(file, name_)) continue;
       // A log alone is what a run leaves that ended before it had results.
-      if (existing == Existing::refuse && file == name_ + ".log") continue;
-      if (existing == Existing::refuse) {
-        throw Error(
-            Code::output,
-            fmt::format("{}/{} is of an earlier run: go on from it with -r latest, "
-                        "replace it with --force, or choose another directory (-d) or "
-                        "name",
-                        directory_, file));
-      }
-      remove_file(directory_ + "/" + file);
+      if (!is_result(file, name_) || file == name_ + ".log") continue;
+      throw Error(
+          Code::output,
+          fmt::format("{}/{} is of an earlier run: go on from it with -r latest, "
+                      "replace it with --force, or choose another directory (-d) or "
+                      "name",
+                      directory_, file));
     }
   }
   sweep();
+  sync_directory(directory_);
+}
+
+void RunDirectory::clear() {
+  for (const std::string& file : list(directory_, Code::output)) {
+    if (is_result(file, name_)) remove_file(directory_ + "/" + file);
+  }
   sync_directory(directory_);
 }
 

@@ -26,7 +26,7 @@ namespace kan::io {
 enum class Existing {
   refuse,   ///< error
   restart,  ///< go on from them (-r)
-  replace   ///< remove them (--force)
+  replace   ///< leave them until clear() (--force)
 };
 
 enum class Request { stop_now, output_now };
@@ -49,6 +49,8 @@ class RunDirectory {
   std::string history_text_path() const { return path(".hst"); }
   std::string output_path(int number, std::int64_t step) const;
 
+  /// Removes the results of earlier runs of this name.
+  void clear();
   /// True once for each time the request file is made: it is removed when seen. The file
   /// system is asked at most once a second.
   bool requested(Request request);

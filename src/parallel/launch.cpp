@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "parallel/mpi_check.hpp"
+#include "parallel/rank_list.hpp"
 #ifdef KOKKOS_ENABLE_OPENMP
 #include <omp.h>
 #endif
@@ -46,10 +47,6 @@ int runtime_cpus() {
 #else
   return 0;
 #endif
-}
-
-std::string count_of(int n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
 #ifdef KAN_HAVE_MPI
@@ -199,27 +196,33 @@ void Launch::survey() {
 #ifdef KAN_HAVE_MPI
   KAN_CHECK_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
   KAN_CHECK_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks_));
-  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm neighbours = MPI_COMM_NULL;
   KAN_CHECK_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_,
-                                    MPI_INFO_NULL, &node));
-  KAN_CHECK_MPI(MPI_Comm_rank(node, &local_rank_));
-  KAN_CHECK_MPI(MPI_Comm_size(node, &cpus_.node_ranks));
+                                    MPI_INFO_NULL, &neighbours));
+  KAN_CHECK_MPI(MPI_Comm_rank(neighbours, &local_rank_));
+  KAN_CHECK_MPI(MPI_Comm_size(neighbours, &cpus_.node_ranks));
   node_lead_ = rank_;
-  KAN_CHECK_MPI(MPI_Bcast(&node_lead_, 1, MPI_INT, 0, node));
-  const int leads = local_rank_ == 0 ? 1 : 0;
-  KAN_CHECK_MPI(MPI_Allreduce(&leads, &nodes_, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+  KAN_CHECK_MPI(MPI_Bcast(&node_lead_, 1, MPI_INT, 0, neighbours));
+  node_of_.resize(static_cast<std::size_t>(ranks_));
+  KAN_CHECK_MPI(MPI_Allgather(&node_lead_, 1, MPI_INT, node_of_.data(), 1, MPI_INT,
+                              MPI_COMM_WORLD));
+  nodes_ = 0;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    int& node = node_of_[static_cast<std::size_t>(rank)];
+    node = node == rank ? nodes_++ : node_of_[static_cast<std::size_t>(node)];
+  }
   const std::array<int, 2> mine{cpus_.own, visible == cpus_.own ? 0 : 1};
   std::array<int, 2> sums{};
-  KAN_CHECK_MPI(MPI_Allreduce(mine.data(), sums.data(), 2, MPI_INT, MPI_SUM, node));
+  KAN_CHECK_MPI(MPI_Allreduce(mine.data(), sums.data(), 2, MPI_INT, MPI_SUM, neighbours));
   cpu_set_t all;
-  KAN_CHECK_MPI(
-      MPI_Allreduce(&mask, &all, static_cast<int>(sizeof mask), MPI_BYTE, MPI_BOR, node));
+  KAN_CHECK_MPI(MPI_Allreduce(&mask, &all, static_cast<int>(sizeof mask), MPI_BYTE,
+                              MPI_BOR, neighbours));
   cpus_.node_sum = sums[0];
   const int distinct =
       sums[1] == 0 ? CPU_COUNT(&all)
                    : std::min(sums[0], static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
   cpus_.node = std::max(distinct, cpus_.own);
-  KAN_CHECK_MPI(MPI_Comm_free(&node));
+  KAN_CHECK_MPI(MPI_Comm_free(&neighbours));
 #endif
 }
 

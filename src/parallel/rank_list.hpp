@@ -1,12 +1,18 @@
-// Ranks in messages: "rank 2 of 4", "ranks 1, 2, 7, ... (12 ranks) of 64".
+// Ranks in messages: "rank 2 of 4", "ranks 1, 2, 7, ... (12 ranks) of 64", "3 ranks".
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace kan::parallel {
+
+/// "1 rank", "3 ranks"
+inline std::string count_of(std::int64_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
 
 /// ranks: at least one.
 inline std::string rank_list(const std::vector<int>& ranks, int size) {

@@ -7,24 +7,13 @@
 #include <sstream>
 
 #include "kan/error.hpp"
-#include "kan/types.hpp"
-#if !defined(KOKKOS_ENABLE_CUDA) && !defined(KOKKOS_ENABLE_HIP)
-#include "kan/simd.hpp"
-#endif
+#include "run/start_checks.hpp"
 
 namespace kan::run {
 namespace {
 
 const char* base_name(Base base) {
   return base == Base::silu ? "silu" : base == Base::identity ? "identity" : "none";
-}
-
-int vector_bytes() {
-#ifdef KAN_VECTOR_BYTES
-  return KAN_VECTOR_BYTES;
-#else
-  return 0;
-#endif
 }
 
 // What the set-up script recorded of the packages it took, where it made the root.
@@ -66,8 +55,7 @@ std::string banner(const Session& s, const Shape& shape, const std::string& engi
   add(fmt::format("Kokkos {}, {} on {}, {} thread{} per rank", io::kokkos_version(),
                   io::backend(), s.info.device, s.info.threads,
                   s.info.threads == 1 ? "" : "s"));
-  add(fmt::format("ranks: {} on {} node{}; communication: {}; MPI: {}", s.info.ranks,
-                  s.launch.nodes(), s.launch.nodes() == 1 ? "" : "s", s.communication,
+  add(fmt::format("ranks: {}; communication: {}; MPI: {}", s.ranks, s.communication,
                   s.info.mpi.substr(0, s.info.mpi.find(','))));
   add(parallel::map_text(s.places));
   add(fmt::format(

@@ -14,6 +14,7 @@
 #include "run/banner.hpp"
 #include "run/metrics.hpp"
 #include "run/rows.hpp"
+#include "run/start_checks.hpp"
 
 namespace kan::run {
 namespace {
@@ -58,6 +59,7 @@ int evaluate(Session& s) {
   options.validation = options.test = {};
   const io::Data data = io::load(options, io::data_shape(s.deck), stored.input_scaling,
                                  stored.target_scaling);
+  check_data(*s.communicator, data);
   const io::DataSet set = merge(data.train, data.test);
 
   Network<T> network(shape, network_options.grid_low, network_options.grid_high);
@@ -72,6 +74,7 @@ int evaluate(Session& s) {
   sizes.moments = 0;
   sizes.threads = s.launch.threads();
   sizes.bytes = sizeof(T);
+  s.begin_results();
   s.log->line(banner(s, shape, engine->name(), 1, estimate_memory(shape, sizes)));
 
   const RowSet<T> rows = to_rows<T>(set);

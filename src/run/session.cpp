@@ -4,9 +4,14 @@
 #include <filesystem>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "io/checkpoint_files.hpp"
 #include "io/options.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/signals.hpp"
 #include "run/evaluate.hpp"
+#include "run/start_checks.hpp"
 #include "run/train.hpp"
 
 namespace kan::run {
@@ -44,6 +49,14 @@ std::string job_name(const io::CommandLine& command, const io::DeckSources& sour
                                     "); give the deck, or the checkpoint file");
 }
 
+std::string newest_checkpoint(const std::string& directory, const std::string& name) {
+  std::error_code error;
+  if (name.empty() || !std::filesystem::is_directory(directory, error)) return {};
+  const auto files =
+      io::numbered_files(directory, name, ".", ".rst.h5", Code::checkpoint);
+  return files.empty() ? std::string() : files.back().second;
+}
+
 void broadcast(parallel::Communicator& communicator, std::vector<std::string>& texts) {
   std::int64_t count = std::int64_t(texts.size());
   communicator.broadcast(std::span<std::int64_t>(&count, 1));
@@ -65,7 +78,60 @@ void broadcast(parallel::Communicator& communicator, Inputs& inputs) {
   }
   broadcast(communicator, inputs.sources.overrides);
   communicator.broadcast(inputs.sources.directory);
-  communicator.broadcast(inputs.checkpoint);
+  for (std::string* text : {&inputs.checkpoint, &inputs.name, &inputs.newest})
+    communicator.broadcast(*text);
+  broadcast(communicator, inputs.notes);
+}
+
+// Which ranks work, from the deck and the nodes of the job.
+void choose_ranks(Session& s, const parallel::CommunicatorOptions& options) {
+  const int all = s.launch.ranks();
+  const int wanted = int(s.deck.find(io::key::parallel_ranks).value_or(all));
+  const parallel::Placement placement = s.deck.get(io::key::parallel_placement);
+  const int per_node = int(s.deck.find(io::key::parallel_ranks_per_node).value_or(0));
+  const std::vector<int> node_of =
+      per_node > 0 ? parallel::emulated_nodes(all, per_node) : s.launch.node_of();
+  const parallel::GroupPlan plan =
+      parallel::plan_groups(node_of, std::vector{wanted}, placement);
+  const parallel::RankGroup& group = plan.groups.front();
+
+  s.communicator = parallel::make_communicator(options, &s.communication);
+  s.ranks = fmt::format("{}{} on {} {}node{}", wanted,
+                        plan.idle.empty() ? "" : fmt::format(" of {}", all), group.nodes,
+                        per_node > 0 ? "emulated " : "", group.nodes == 1 ? "" : "s");
+  s.local_ranks = 0;
+  for (const int rank : group.ranks)
+    s.local_ranks += s.launch.node_of()[rank] == s.launch.node_of()[s.launch.rank()];
+  if (plan.idle.empty()) return;
+  s.ranks += fmt::format(", {}; {} asleep",
+                         placement == parallel::Placement::packed ? "packed" : "spread",
+                         plan.idle.size());
+  s.world = std::move(s.communicator);
+  s.communicator = parallel::split(*s.world, plan);
+  s.board = std::make_unique<parallel::NoticeBoard>(plan.leaders());
+  if (s.communicator)
+    s.communication = fmt::format("{}: {} rank{}", s.communicator->name(), wanted,
+                                  wanted == 1 ? "" : "s");
+}
+
+int work(Session& session) {
+  const bool single = session.deck.get(io::key::run_precision) == io::Precision::float_;
+  try {
+    if (session.deck.get(io::key::run_mode) == io::Mode::evaluate)
+      return single ? evaluate<float>(session) : evaluate<double>(session);
+    return single ? train<float>(session) : train<double>(session);
+  } catch (const std::exception& error) {
+    session.record(error.what());
+    throw;
+  }
+}
+
+parallel::StopFlags own_signals() {
+  const parallel::SignalFlags seen = parallel::take_signals();
+  parallel::StopFlags flags;
+  flags.signal_stop = seen.stop;
+  flags.signal_checkpoint = seen.checkpoint;
+  return flags;
 }
 
 }  // namespace
@@ -102,9 +168,10 @@ Inputs read_inputs(const io::CommandLine& command) {
                                        (here / command.deck).parent_path().string()};
   if (command.restart.empty()) return inputs;
   const bool by_name = command.restart == "latest" || command.restart == "auto";
-  const std::string name = by_name ? job_name(command, inputs.sources) : std::string();
+  if (by_name) inputs.name = job_name(command, inputs.sources);
+  inputs.newest = newest_checkpoint(command.directory, inputs.name);
   io::FoundCheckpoint found =
-      io::find_checkpoint(command.directory, name, command.restart);
+      io::find_checkpoint(command.directory, inputs.name, command.restart);
   inputs.notes = std::move(found.notes);
   if (found.exists()) {
     inputs.checkpoint = found.header.path;
@@ -113,15 +180,30 @@ Inputs read_inputs(const io::CommandLine& command) {
   return inputs;
 }
 
+void Session::begin_results() {
+  if (!root() || !command.force) return;
+  directory->clear();
+  log->open(directory->path(".log"), false);
+}
+
+void Session::record(const std::string& error) noexcept {
+  try {
+    // The log of results that were to be replaced and are left: ours goes after it.
+    if (root() && !log->is_open()) log->open(directory->path(".log"), true);
+    log->error(error);
+  } catch (const std::exception&) {
+    // The first error is the one to report.
+  }
+}
+
 std::unique_ptr<Session> open_session(const io::CommandLine& command,
                                       parallel::Launch& launch) {
   const auto start = std::chrono::steady_clock::now();
+  const auto bootstrap = parallel::make_communicator();
+  check_command_line(*bootstrap, command);
   Inputs inputs;
-  {
-    const auto bootstrap = parallel::make_communicator();
-    if (launch.rank() == 0) inputs = read_inputs(command);
-    broadcast(*bootstrap, inputs);
-  }
+  if (launch.rank() == 0) inputs = read_inputs(command);
+  broadcast(*bootstrap, inputs);
   auto session =
       std::unique_ptr<Session>(new Session{.command = command,
                                            .launch = launch,
@@ -138,12 +220,15 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
         Code::usage,
         "run/mode = evaluate needs a trained network: name its checkpoint with -r");
 
+  const std::vector<std::string> warnings =
+      check_program(*bootstrap, launch, deck.get(io::key::parallel_reproducible));
   launch.start_kokkos(int(deck.find(io::key::run_threads).value_or(0)), command.kokkos);
   parallel::CommunicatorOptions options;
   options.backend = deck.word(io::key::parallel_backend);
   options.timeout = double(deck.get(io::key::parallel_timeout));
   options.gpu_aware = deck.get(io::key::parallel_gpu_aware);
-  s.communicator = parallel::make_communicator(options, &s.communication);
+  choose_ranks(s, options);
+  if (!s.communicator) return session;
 
   s.places = s.communicator->allgather(parallel::this_place(launch));
   s.info.mpi = launch.mpi_version();
@@ -165,7 +250,16 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
   const std::string name =
       deck.get(io::key::job_name) + (evaluating ? ".evaluation" : "");
   s.directory = std::make_unique<io::RunDirectory>(command.directory, name, existing);
-  s.log->open(s.directory->path(".log"), existing == io::Existing::restart);
+  if (!inputs.name.empty() && !evaluating &&
+      newest_checkpoint(command.directory, inputs.name) != inputs.newest)
+    throw Error(
+        Code::launch,
+        fmt::format("-r {}: another run has changed the checkpoints in '{}' while "
+                    "this one started; start it again",
+                    command.restart, command.directory));
+  if (!command.force)
+    s.log->open(s.directory->path(".log"), existing == io::Existing::restart);
+  for (const std::string& warning : warnings) s.log->warning(warning);
   for (const std::string& note : inputs.notes) s.log->note(note);
   if (!s.info.training)
     s.log->warning(
@@ -181,15 +275,12 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
 
 int run(const io::CommandLine& command, parallel::Launch& launch) {
   const std::unique_ptr<Session> session = open_session(command, launch);
-  const bool single = session->deck.get(io::key::run_precision) == io::Precision::float_;
-  try {
-    if (session->deck.get(io::key::run_mode) == io::Mode::evaluate)
-      return single ? evaluate<float>(*session) : evaluate<double>(*session);
-    return single ? train<float>(*session) : train<double>(*session);
-  } catch (const std::exception& error) {
-    session->log->error(error.what());
-    throw;
+  std::int64_t code = session->communicator ? work(*session) : 0;
+  if (session->board) {
+    session->board->wait_for_all(own_signals);
+    session->world->allreduce_max(std::span<std::int64_t>(&code, 1));
   }
+  return int(code);
 }
 
 }  // namespace kan::run

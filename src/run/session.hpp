@@ -3,7 +3,9 @@
 // train.hpp and evaluate.hpp do the work.
 //
 // Rank 0 reads the deck and the checkpoint's header and broadcasts the text; all ranks
-// resolve the same bytes. Rank 0 alone has a log and a run directory.
+// resolve the same bytes. Where parallel/ranks is less than there are, the session of the
+// others has no communicator, and they sleep. Rank 0 of those that work alone has a log
+// and a run directory.
 #pragma once
 
 #include <chrono>
@@ -19,13 +21,17 @@
 #include "parallel/communicator.hpp"
 #include "parallel/device_map.hpp"
 #include "parallel/launch.hpp"
+#include "parallel/notice_board.hpp"
 
 namespace kan::run {
 
 /// What is read before a deck can be resolved.
 struct Inputs {
   io::DeckSources sources;
-  std::string checkpoint;          ///< path, empty: from the start
+  std::string checkpoint;  ///< path, empty: from the start
+  /// With -r latest or auto: the name looked for, and the checkpoint with the highest
+  /// number that was there then, good or bad.
+  std::string name, newest;
   std::vector<std::string> notes;  ///< for the log
 };
 
@@ -40,13 +46,22 @@ struct Session {
   std::string checkpoint;        ///< path, empty: from the start
   io::DeckSources sources;       ///< what the deck was resolved from
   std::unique_ptr<io::Log> log;  ///< says nothing on ranks other than 0
+  std::unique_ptr<parallel::Communicator> world = {};  ///< where some ranks do not work
+  std::unique_ptr<parallel::NoticeBoard> board = {};   ///< as world
+  /// Of the ranks that work; none on a rank that does not.
   std::unique_ptr<parallel::Communicator> communicator = {};
-  std::string communication = {};                ///< the choice in words
   std::vector<parallel::RankPlace> places = {};  ///< of all ranks
+  std::string communication = {};                ///< the choice in words
+  std::string ranks = {};                        ///< how many work, and where, in words
+  int local_ranks = 1;                           ///< that work on this node
   io::RunInfo info = {};
   std::unique_ptr<io::RunDirectory> directory = {};  ///< rank 0
 
-  bool root() const { return communicator->rank() == 0; }
+  bool root() const { return communicator && communicator->rank() == 0; }
+  /// Deck, checkpoint and data are good: what --force replaces is removed now.
+  void begin_results();
+  /// Puts an error into the log.
+  void record(const std::string& error) noexcept;
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
         .count();

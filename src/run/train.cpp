@@ -14,6 +14,7 @@
 #include "run/banner.hpp"
 #include "run/metrics.hpp"
 #include "run/rows.hpp"
+#include "run/start_checks.hpp"
 #include "run/training_observer.hpp"
 
 namespace kan::run {
@@ -41,18 +42,8 @@ MemoryEstimate estimate(const Session& s, const Shape& shape, const TrainOptions
                          in.threads, shape.parameters());
   in.bytes = bytes;
   const MemoryEstimate memory = estimate_memory(shape, in);
-  check_memory(memory, s.launch.local_ranks());
+  check_memory(memory, s.local_ranks);
   return memory;
-}
-
-// All ranks must hold the same rows.
-void compare_digests(Session& s, const std::string& digest) {
-  std::string first = digest;
-  s.communicator->broadcast(first);
-  if (first != digest)
-    throw Error(Code::data, "the data of this rank (digest " + digest +
-                                ") are not those of rank 0 (" + first +
-                                "): do all ranks see the same data/file?");
 }
 
 }  // namespace
@@ -77,7 +68,7 @@ int train(Session& s) {
   io::Data data = restart ? io::load(data_options, io::data_shape(s.deck),
                                      stored.input_scaling, stored.target_scaling)
                           : io::load(data_options, io::data_shape(s.deck));
-  compare_digests(s, data.digest);
+  check_data(*s.communicator, data);
   if (data_options.source == "csv" && data_options.inputs.empty() && data.train.has_names)
     s.info.deck = kept_deck(s.deck, s.sources, data.train.input_names);
   const std::int64_t all_rows = data.train.rows + data.validation.rows + data.test.rows;
@@ -111,6 +102,7 @@ int train(Session& s) {
   ResidentFeed<T> feed(rows, options.seed, options.shuffle);
   Trainer<T> trainer(exec, network, *engine, *s.communicator, options, feed, validation,
                      timer, restart ? &stored : nullptr);
+  s.begin_results();
   s.log->line(banner(s, shape, engine->name(), trainer.leaves(), memory));
   TrainingObserver<T> observer(s, options, facts, predicted, shape.layers(),
                                trainer.progress());

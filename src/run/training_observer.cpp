@@ -88,6 +88,7 @@ parallel::StopFlags TrainingObserver<T>::flags() {
   const bool asked = session_.directory->requested(io::Request::output_now);
   flags.signal_checkpoint = flags.signal_checkpoint || asked;
   flags.output_now = wall_due_;
+  if (session_.board) flags |= session_.board->read();
   return flags;
 }
 
@@ -190,6 +191,7 @@ void TrainingObserver<T>::on_boundary(Trainer<T>& trainer, bool, bool,
     saved = saved || restart;
   }
   if (!session_.root()) return;
+  if (session_.board) session_.board->share(decided);
   outputs_->flush_if_due(moment_of(p, io::Reason::cadence));
   wall_due_ = false;
   for (const io::OutputOptions* o :

@@ -9,26 +9,18 @@ checkpoint has the bits of a run that nobody disturbed.
 """
 
 import os
-import pathlib
 import re
 import signal
 import time
 
 from driver_runs import (ENDLESS, LONG, Run, alive, check, check_restart, main,
-                         rank_processes, wait_for)
+                         rank_of, rank_processes, wait_for)
 
 TIMEOUT = 2  # seconds, parallel/timeout
 # The deadline, the grace in which ranks answer an alarm, and the launcher's own end.
 WITHIN = TIMEOUT + 20
 DECK = LONG.format(epochs=ENDLESS, dstep=50)
 MORE = 100  # steps after a restart
-
-
-def rank_of(pid):
-    """The rank that the launcher gave a process."""
-    words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    names = (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
-    return next(int(w.split(b"=")[1]) for w in words if w.startswith(names))
 
 
 def silence(driver, scratch, ranks, victim, number):

@@ -313,6 +313,13 @@ def wait_for(condition, what, seconds=PATIENCE):
         time.sleep(0.005)
 
 
+def rank_of(pid):
+    """The rank that the launcher gave a process."""
+    words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    names = (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")
+    return next(int(w.split(b"=")[1]) for w in words if w.startswith(names))
+
+
 def rank_processes(process, ranks):
     """Process ids of the ranks that a launcher has started, in the order of their start."""
     def parents():

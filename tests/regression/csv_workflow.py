@@ -118,7 +118,25 @@ def main():
         failed = driver(value, "-d", here / "failed", "network/widths=4,6,1", status=3)
         assert failed.stderr.count("\n") == 1 and "widths" in failed.stderr
         assert "widths" in (here / "failed" / "value.log").read_text()
-    print("trained, evaluated, classified, restarted, refused")
+
+        # --force keeps old results until deck and data are known to be good.
+        def results():
+            return {file.name: file.read_bytes() for file in runs.glob("value.*")
+                    if file.name != "value.log"}
+
+        before, log = results(), (runs / "value.log").read_text()
+        for wrong, status in (("data/file=/nowhere.csv", 3), ("network/widths=4,6,1", 3),
+                              ("optimizer/learning_rate=-1", 2), ("parallel/ranks=2", 2)):
+            driver(value, "-d", runs, "--force", wrong, status=status)
+            assert results() == before, wrong
+        after = (runs / "value.log").read_text()
+        assert after.startswith(log) and "error: " in after[len(log):], after
+        driver(value, "-d", runs, "--force", "run/epochs=3")
+        assert report(runs, "value")["epochs"] == 3
+        assert not set(before) & {file.name for file in runs.glob("value.000*.h5")
+                                  if file.read_bytes() == before.get(file.name)}
+        assert "error: " not in (runs / "value.log").read_text()
+    print("trained, evaluated, classified, restarted, refused, replaced")
 
 
 if __name__ == "__main__":

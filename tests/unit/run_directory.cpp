@@ -131,7 +131,9 @@ TEST_CASE("results of an earlier run are not overwritten unasked") {
     }
     CHECK(std::filesystem::exists(scratch.file(file)));
     {
-      const RunDirectory fresh = open_run(scratch, Existing::replace);
+      RunDirectory fresh = open_run(scratch, Existing::replace);
+      CHECK(std::filesystem::exists(scratch.file(file)));
+      fresh.clear();
     }
     CHECK_FALSE(std::filesystem::exists(scratch.file(file)));
   }
@@ -144,7 +146,8 @@ TEST_CASE("results of an earlier run are not overwritten unasked") {
     const RunDirectory run = open_run(scratch);
   }
   {
-    const RunDirectory run = open_run(scratch, Existing::replace);
+    RunDirectory run = open_run(scratch, Existing::replace);
+    run.clear();
   }
   CHECK(std::filesystem::exists(scratch.file("run2.hst")));
   CHECK(std::filesystem::exists(scratch.file("run.deck")));
