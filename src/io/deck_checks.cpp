@@ -25,6 +25,7 @@ class Checker {
     check_split("test", key::data_test, key::data_test_inputs, key::data_test_targets);
     check_loss();
     check_outputs();
+    check_parallel();
   }
 
  private:
@@ -211,6 +212,23 @@ class Checker {
       fail(key::data_scale_targets,
            "with loss = cross_entropy targets are numbers of "
            "classes and cannot be scaled");
+  }
+
+  void check_parallel() {
+    const bool measures = value(key::run_measure).value_or(false);
+    const bool same_bits = value(key::parallel_reproducible).value_or(false);
+    if (value(key::parallel_backend) == Backend::null && !measures)
+      fail(key::parallel_backend,
+           "null trains nothing: ranks do not add up their gradients; say run/measure = "
+           "true if the cost of that sum is to be measured");
+    if (!same_bits) return;
+    if (value(key::parallel_average_every).value_or(1) > 1)
+      fail(key::parallel_average_every,
+           "with averages results depend on the number of ranks; they cannot be "
+           "reproducible");
+    if (value(key::parallel_backend) == Backend::null)
+      fail(key::parallel_backend,
+           "null leaves out the sums that parallel/reproducible is about");
   }
 
   void check_outputs() {

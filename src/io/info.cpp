@@ -96,6 +96,7 @@ void write_info(Hdf5File& file, const RunInfo& run, const Moment& moment) {
   file.write_attribute(at, "ranks", run.ranks);
   file.write_attribute(at, "threads", run.threads);
   file.write_attribute(at, "precision", run.precision);
+  file.write_attribute(at, "training", run.training ? 1 : 0);
   file.write_attribute(at, "step", moment.step);
   file.write_attribute(at, "epoch", moment.epoch);
   file.write_attribute(at, "samples_seen", moment.samples_seen);

@@ -34,6 +34,8 @@ struct RunInfo {
   std::string precision;  ///< "float" or "double"
   std::string deck;       ///< the resolved deck
   std::string device = io::device();
+  /// False where sums of gradients were left out: what comes of it is no trained network.
+  bool training = true;
 };
 
 /// Why a file was written, in /info@reason.

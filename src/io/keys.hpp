@@ -33,7 +33,7 @@ enum class Mode { train, evaluate };
 enum class Precision { float_, double_ };
 enum class DataSource { function, hdf5, csv };
 enum class Engine { automatic, tile };
-enum class Backend { automatic, serial, mpi };
+enum class Backend { automatic, serial, mpi, null };
 
 template <class T>
 consteval bool holds(Type type) {
@@ -85,6 +85,7 @@ inline constexpr Integer run_threads("run", "threads");
 inline constexpr Integer run_walltime("run", "walltime");
 inline constexpr Integer run_ndiag("run", "ndiag");
 inline constexpr Integer run_warmup_steps("run", "warmup_steps");
+inline constexpr Flag run_measure("run", "measure");
 
 inline constexpr Key<DataSource> data_source("data", "source");
 inline constexpr Integer data_seed("data", "seed");
@@ -146,6 +147,12 @@ inline constexpr Key<Backend> parallel_backend("parallel", "backend");
 inline constexpr Flag parallel_reproducible("parallel", "reproducible");
 inline constexpr Integer parallel_shard_rows("parallel", "shard_rows");
 inline constexpr Integer parallel_max_shards("parallel", "max_shards");
+inline constexpr Integer parallel_average_every("parallel", "average_every");
+inline constexpr Integer parallel_average_warmup("parallel", "average_warmup");
+inline constexpr Key<Moments> parallel_moments("parallel", "moments");
+inline constexpr Integer parallel_timeout("parallel", "timeout");
+inline constexpr Integer parallel_digest_every("parallel", "digest_every");
+inline constexpr Flag parallel_diagnose("parallel", "diagnose");
 
 inline constexpr Key<OutputType> output_type("output", "type");
 inline constexpr Integer output_dstep("output", "dstep");

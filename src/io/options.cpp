@@ -64,6 +64,11 @@ TrainOptions train_options(const Deck& deck) {
   set(deck, key::parallel_reproducible, options.reproducible);
   set(deck, key::parallel_shard_rows, options.shard_rows);
   set(deck, key::parallel_max_shards, options.max_shards);
+  set(deck, key::parallel_average_every, options.average_every);
+  set(deck, key::parallel_average_warmup, options.average_warmup);
+  set(deck, key::parallel_moments, options.moments);
+  set(deck, key::parallel_digest_every, options.digest_every);
+  set(deck, key::parallel_diagnose, options.diagnose);
   set(deck, key::stop_target_loss, options.target_loss);
   set(deck, key::stop_patience, options.patience);
 

@@ -65,6 +65,9 @@ inline constexpr Parameter kParameters[] = {
     {.block = "run", .name = "warmup_steps", .type = Type::integer, .fallback = "0",
      .range = {0, 1e15},
      .doc = "First steps left out of the steady rate."},
+    {.block = "run", .name = "measure", .type = Type::boolean, .fallback = "false",
+     .doc = "The run measures: parallel/backend = null is allowed, and what it leaves "
+            "behind is marked as no training."},
 
     {.block = "data", .name = "source", .type = Type::choice, .required = true,
      .choices = "function hdf5 csv",
@@ -245,8 +248,9 @@ inline constexpr Parameter kParameters[] = {
      .doc = "End after this many epochs without a better loss (the same loss)."},
 
     {.block = "parallel", .name = "backend", .type = Type::choice, .fallback = "auto",
-     .choices = "auto serial mpi",
-     .doc = "How ranks speak to each other."},
+     .choices = "auto serial mpi null",
+     .doc = "How ranks speak to each other. null leaves out the sums of gradients, to "
+            "measure what they cost; it needs run/measure = true."},
     {.block = "parallel", .name = "reproducible", .type = Type::boolean,
      .fallback = "false",
      .doc = "Bit-equal results for every number of threads and ranks."},
@@ -256,6 +260,27 @@ inline constexpr Parameter kParameters[] = {
     {.block = "parallel", .name = "max_shards", .type = Type::integer,
      .fallback = "64", .range = {1, 65536},
      .doc = "Most leaves of the gradient sum; with reproducible also the most ranks."},
+    {.block = "parallel", .name = "average_every", .type = Type::integer,
+     .fallback = "1", .range = {1, 1e9},
+     .doc = "Local SGD: updates of each rank on its own between two averages of the "
+            "parameters; 1: every update is of all ranks. Averages also end an epoch."},
+    {.block = "parallel", .name = "average_warmup", .type = Type::integer,
+     .fallback = "0", .range = {0, 1e15},
+     .doc = "First updates that are of all ranks whatever average_every is."},
+    {.block = "parallel", .name = "moments", .type = Type::choice,
+     .fallback = "average", .choices = "average reset",
+     .doc = "What an average does with the moments of the optimizer."},
+    {.block = "parallel", .name = "timeout", .type = Type::duration, .fallback = "120",
+     .range = {1, 1e6},
+     .doc = "Longest wait for other ranks, longer than any file takes to write; then "
+            "the ranks that did not arrive are named and the job ends with code 6."},
+    {.block = "parallel", .name = "digest_every", .type = Type::integer,
+     .fallback = "1000", .range = {1, 1e15},
+     .doc = "Updates between two checks that all ranks hold the same parameters."},
+    {.block = "parallel", .name = "diagnose", .type = Type::boolean,
+     .fallback = "false",
+     .doc = "Wait for all ranks before each sum of gradients, so that waiting and "
+            "transfer are timed apart; slower, not for timed runs."},
 
     {.block = "output", .name = "type", .type = Type::choice, .required = true,
      .choices = "history restart prediction parameters",

@@ -64,6 +64,7 @@ std::string report_json(const Report& report, const RunInfo& run) {
   json["ranks"] = run.ranks;
   json["threads"] = run.threads;
   json["precision"] = run.precision;
+  json["training"] = run.training;
   json["backend"] = backend();
   json["device"] = run.device;
   json["mpi"] = run.mpi;

@@ -18,6 +18,7 @@ Update<T>::Update(const Exec& exec, const Network<T>& network, Engine<T>& engine
       communicator_(communicator),
       loss_(options.loss),
       clip_norm_(options.optimizer.clip_norm),
+      diagnose_(options.diagnose),
       leaves_(parts.leaves),
       timer_(timer),
       optimizer_(options.optimizer, network.shape().parameters()),
@@ -85,6 +86,10 @@ Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning
   correct_ += sums.correct;
   for (std::size_t l = 0; l < sums.outside.size(); ++l) outside_[l] += sums.outside[l];
 
+  if (diagnose_ && scope == Scope::all_ranks) {
+    timer_.enter(parallel::Phase::wait);
+    communicator_.barrier();
+  }
   timer_.enter(parallel::Phase::reduce);
   const parallel::LaneOut lane = reduce(sums, flags, scope);
   outcome.loss_sum = lane.loss_sum;

@@ -72,6 +72,7 @@ class Update {
   parallel::Communicator& communicator_;
   LossKind loss_;
   double clip_norm_;
+  bool diagnose_;
   int leaves_;
   parallel::PhaseTimer& timer_;
   Optimizer<T> optimizer_;

@@ -14,6 +14,8 @@ std::unique_ptr<Communicator> make_serial(const CommunicatorOptions& options);
 #ifdef KAN_HAVE_MPI
 /// All ranks of the MPI world (mpi.cpp). MPI must be started; collective.
 std::unique_ptr<Communicator> make_mpi(const CommunicatorOptions& options);
+/// The same, but silent(): everything but the sums of gradients (mpi.cpp).
+std::unique_ptr<Communicator> make_null(const CommunicatorOptions& options);
 #endif
 
 /// Ranks of the MPI world; 1 without MPI, or before it is started.

@@ -228,6 +228,7 @@ constexpr Backend kBackends[] = {
     {"serial", make_serial},
 #ifdef KAN_HAVE_MPI
     {"mpi", make_mpi},
+    {"null", make_null},
 #endif
 };
 

@@ -61,9 +61,10 @@ struct Requests final : Ticket::Pending {
 
 class MpiCommunicator final : public Communicator {
  public:
-  /// Takes over comm.
-  MpiCommunicator(MPI_Comm comm, const CommunicatorOptions& options)
-      : Communicator("mpi", rank_of(comm), size_of_comm(comm)),
+  /// Takes over comm. name: "mpi", or "null": no sums of gradients.
+  MpiCommunicator(MPI_Comm comm, const CommunicatorOptions& options,
+                  const std::string& name)
+      : Communicator(name, rank_of(comm), size_of_comm(comm)),
         comm_(comm),
         options_(options),
         deadline_(comm, options.timeout) {
@@ -75,6 +76,7 @@ class MpiCommunicator final : public Communicator {
     // Freeing is collective: with an exception passing, the others may not come.
     if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
   }
+  bool silent() const override { return name() == "null"; }
 
  private:
   static int rank_of(MPI_Comm comm) {
@@ -204,7 +206,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm part = MPI_COMM_NULL;
     KAN_CHECK_MPI(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, &part));
     if (part == MPI_COMM_NULL) return nullptr;
-    return std::make_unique<MpiCommunicator>(part, options_);
+    return std::make_unique<MpiCommunicator>(part, options_, name());
   }
 
   void do_abort(int code) override {
@@ -305,19 +307,32 @@ int world_size() {
   return size;
 }
 
-std::unique_ptr<Communicator> make_mpi(const CommunicatorOptions& options) {
+namespace {
+
+std::unique_ptr<Communicator> make(const CommunicatorOptions& options,
+                                   const std::string& name) {
   KAN_REQUIRE(options.piece_bytes >= 1 && options.piece_bytes <= INT_MAX,
               "piece_bytes must lie between 1 and 2^31 - 1");
   KAN_REQUIRE(options.stage || kHostExecution,
               "device memory must be staged for the MPI library");
   if (!mpi_running()) {
-    throw Error(Code::launch,
-                "parallel/backend = mpi: MPI is not started in this process; start it "
-                "through kan::parallel::Launch or MPI_Init_thread");
+    throw Error(Code::launch, "parallel/backend = " + name +
+                                  ": MPI is not started in this process; start it "
+                                  "through kan::parallel::Launch or MPI_Init_thread");
   }
   MPI_Comm world = MPI_COMM_NULL;
   KAN_CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &world));
-  return std::make_unique<MpiCommunicator>(world, options);
+  return std::make_unique<MpiCommunicator>(world, options, name);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi(const CommunicatorOptions& options) {
+  return make(options, "mpi");
+}
+
+std::unique_ptr<Communicator> make_null(const CommunicatorOptions& options) {
+  return make(options, "null");
 }
 
 }  // namespace kan::parallel

@@ -15,10 +15,12 @@ namespace kan::parallel {
 
 class Communicator;
 
-enum class Phase { data, forward_backward, reduce, optimizer, output, other };
-inline constexpr std::size_t kPhases = 6;
+/// wait: for the last rank before a sum, where that is told apart (parallel/diagnose).
+enum class Phase { data, forward_backward, wait, reduce, optimizer, output, other };
+inline constexpr std::size_t kPhases = 7;
 inline constexpr std::array<const char*, kPhases> kPhaseNames{
-    "data", "forward_backward", "reduce", "optimizer", "output", "other"};
+    "data",      "forward_backward", "reduce_wait", "reduce_exposed",
+    "optimizer", "output",           "other"};
 
 /// Seconds of one phase over ranks.
 struct PhaseSpread {

@@ -141,11 +141,13 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
   launch.start_kokkos(int(deck.find(io::key::run_threads).value_or(0)), command.kokkos);
   parallel::CommunicatorOptions options;
   options.backend = deck.word(io::key::parallel_backend);
+  options.timeout = double(deck.get(io::key::parallel_timeout));
   s.communicator = parallel::make_communicator(options, &s.communication);
 
   s.info.mpi = launch.mpi_version();
   s.info.ranks = s.communicator->size();
   s.info.threads = launch.threads();
+  s.info.training = !s.communicator->silent();
   s.info.precision = deck.word(io::key::run_precision);
   s.info.deck = kept_deck(deck, s.sources, {});
   if (!s.root()) return session;
@@ -163,6 +165,10 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
   s.directory = std::make_unique<io::RunDirectory>(command.directory, name, existing);
   s.log->open(s.directory->path(".log"), existing == io::Existing::restart);
   for (const std::string& note : inputs.notes) s.log->note(note);
+  if (!s.info.training)
+    s.log->warning(
+        "parallel/backend = null: ranks do not add up their gradients; this run "
+        "measures, it trains nothing");
   for (const std::string& note : s.directory->notes()) s.log->note(note);
   for (const std::string& note : launch.notes()) s.log->note(note);
   for (const io::Deck::Note& note : deck.notes()) s.log->note(note.text());

@@ -127,10 +127,10 @@ TEST_CASE("the layout is the one of the manual, readable by plain HDF5") {
   }
   const std::vector<std::string> names = file.attributes("/info");
   const std::set<std::string> wanted = {
-      "format_version", "code_version", "git_hash", "compiler",     "kokkos_version",
-      "backend",        "device",       "mpi",      "ranks",        "threads",
-      "precision",      "step",         "epoch",    "samples_seen", "elapsed",
-      "created_utc",    "hostname",     "reason"};
+      "format_version", "code_version", "git_hash", "compiler", "kokkos_version",
+      "backend",        "device",       "mpi",      "ranks",    "threads",
+      "training",       "precision",    "step",     "epoch",    "samples_seen",
+      "elapsed",        "created_utc",  "hostname", "reason"};
   CHECK(std::set<std::string>(names.begin(), names.end()) == wanted);
   CHECK(file.read_string_attribute("/info", "reason") == "signal");
   CHECK(file.read_string_attribute("/info", "precision") == "float");
