@@ -19,6 +19,7 @@
 #include "io/output_options.hpp"
 #include "io/parameter_table.hpp"
 #include "kan/options.hpp"
+#include "parallel/communicator.hpp"
 #include "parallel/groups.hpp"
 
 namespace kan::io {
@@ -34,7 +35,7 @@ enum class Mode { train, evaluate };
 enum class Precision { float_, double_ };
 enum class DataSource { function, hdf5, csv };
 enum class Engine { automatic, tile };
-enum class Backend { automatic, serial, mpi, null };
+enum class Backend { automatic, serial, mpi, nccl, null };
 
 template <class T>
 consteval bool holds(Type type) {
@@ -145,6 +146,7 @@ inline constexpr Real stop_target_loss("stop", "target_loss");
 inline constexpr Integer stop_patience("stop", "patience");
 
 inline constexpr Key<Backend> parallel_backend("parallel", "backend");
+inline constexpr Key<parallel::GpuAware> parallel_gpu_aware("parallel", "gpu_aware");
 inline constexpr Flag parallel_reproducible("parallel", "reproducible");
 inline constexpr Integer parallel_shard_rows("parallel", "shard_rows");
 inline constexpr Integer parallel_max_shards("parallel", "max_shards");

@@ -248,9 +248,14 @@ inline constexpr Parameter kParameters[] = {
      .doc = "End after this many epochs without a better loss (the same loss)."},
 
     {.block = "parallel", .name = "backend", .type = Type::choice, .fallback = "auto",
-     .choices = "auto serial mpi null",
-     .doc = "How ranks speak to each other. null leaves out the sums of gradients, to "
-            "measure what they cost; it needs run/measure = true."},
+     .choices = "auto serial mpi nccl null",
+     .doc = "How ranks speak to each other. nccl sums gradients on GPUs through NCCL. "
+            "null leaves out the sums of gradients, to measure what they cost; it needs "
+            "run/measure = true."},
+    {.block = "parallel", .name = "gpu_aware", .type = Type::choice, .fallback = "auto",
+     .choices = "auto on off",
+     .doc = "With mpi on GPUs: device memory goes to the MPI library as it is (auto: "
+            "where the library says it can and a test at the start agrees)."},
     {.block = "parallel", .name = "reproducible", .type = Type::boolean,
      .fallback = "false",
      .doc = "Bit-equal results for every number of threads and ranks."},

@@ -56,15 +56,6 @@ std::vector<View1<T>> Averaging<T>::parts() const {
 }
 
 template <class T>
-void Averaging<T>::raise(const parallel::StopFlags& flags) {
-  in_.stop.signal_stop |= flags.signal_stop;
-  in_.stop.signal_checkpoint |= flags.signal_checkpoint;
-  in_.stop.stop_now |= flags.stop_now;
-  in_.stop.output_now |= flags.output_now;
-  in_.stop.walltime |= flags.walltime;
-}
-
-template <class T>
 void Averaging<T>::add(const LocalUpdate& local, const Outcome& outcome,
                        std::int64_t own_rows) {
   if (!outcome.finite()) in_.nonfinite = 1;

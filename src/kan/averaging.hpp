@@ -35,7 +35,7 @@ class Averaging {
   std::int64_t size() const { return std::int64_t(waiting_.size()); }
   /// One update of own_rows rows of this rank.
   void add(const LocalUpdate& local, const Outcome& outcome, std::int64_t own_rows);
-  void raise(const parallel::StopFlags& flags);
+  void raise(const parallel::StopFlags& flags) { in_.stop |= flags; }
 
   /// Collective. Averages, and gives back the updates since the last call with the loss
   /// sums of all ranks and the root mean square of their gradient norms. lane: flags and

@@ -44,15 +44,17 @@ struct Apply {
   T* p;
   const T* g;
   T *m, *v;
-  T clip;
+  double clip;
+  const Verdict* verdict;
   std::int64_t count;
   KOKKOS_FUNCTION void operator()(std::int64_t block) const {
+    if (verdict != nullptr && verdict->go == 0) return;
     const std::int64_t begin = block * kRun;
     const std::int64_t end = begin + kRun < count ? begin + kRun : count;
     T *const pp = p, *const mm = m, *const vv = v;
     const T* const gg = g;
     const Rule r = rule;
-    const T c = clip;
+    const T c = T(verdict != nullptr ? verdict->clip : clip);
     KAN_INDEPENDENT
     for (std::int64_t k = begin; k < end; ++k) r(pp[k], gg[k] * c, mm[k], vv[k]);
   }
@@ -60,9 +62,9 @@ struct Apply {
 
 template <class T, class Rule>
 void apply(const Exec& exec, const Rule& rule, const View1<T>& p, const View1<const T>& g,
-           T* m, T* v, T clip) {
-  const Apply<T, Rule> apply{
-      rule, p.data(), g.data(), m, v, clip, std::int64_t(p.size())};
+           T* m, T* v, double clip, const Verdict* verdict) {
+  const Apply<T, Rule> apply{rule, p.data(), g.data(), m,
+                             v,    clip,     verdict,  std::int64_t(p.size())};
   const std::int64_t blocks = (apply.count + apply.kRun - 1) / apply.kRun;
   Kokkos::parallel_for("kan::Optimizer::update",
                        Kokkos::RangePolicy<Exec>(exec, 0, blocks), apply);
@@ -98,16 +100,24 @@ struct ScaleAndSquare {
 
 }  // namespace
 
+std::int64_t norm_blocks(std::int64_t size) { return (size + kBlock - 1) / kBlock; }
+
+template <class T>
+void scale_and_square(const Exec& exec, const View1<T>& gradient, double factor,
+                      const View1<double>& blocks) {
+  Kokkos::parallel_for("kan::scale_and_square",
+                       Kokkos::RangePolicy<Exec>(exec, 0, std::int64_t(blocks.size())),
+                       ScaleAndSquare<T>{gradient.data(), blocks.data(), T(factor),
+                                         std::int64_t(gradient.size())});
+}
+
 template <class T>
 double scale_and_square(const Exec& exec, const View1<T>& gradient, double factor) {
-  const std::int64_t count = gradient.size();
-  const std::int64_t blocks = (count + kBlock - 1) / kBlock;
+  const std::int64_t blocks = norm_blocks(gradient.size());
   const View1<double> partial(
       Kokkos::view_alloc(exec, Kokkos::WithoutInitializing, "kan::scale_and_square"),
       blocks);
-  Kokkos::parallel_for(
-      "kan::scale_and_square", Kokkos::RangePolicy<Exec>(exec, 0, blocks),
-      ScaleAndSquare<T>{gradient.data(), partial.data(), T(factor), count});
+  scale_and_square(exec, gradient, factor, partial);
   exec.fence("kan::scale_and_square");
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), partial);
   for (std::int64_t step = 1; step < blocks; step *= 2)
@@ -128,17 +138,17 @@ Optimizer<T>::Optimizer(const OptimizerOptions& options, std::int64_t parameters
 template <class T>
 void Optimizer<T>::update(const Exec& exec, const View1<T>& parameters,
                           const View1<const T>& gradient, double learning_rate,
-                          double clip) {
+                          double clip, const Verdict* verdict) {
   ++steps_;
   const OptimizerOptions& o = options_;
   T* const none = parameters.data();
   if (o.type == OptimizerKind::sgd) {
     if (moments_ == 1)
       apply(exec, MomentumRule<T>{T(learning_rate), T(o.momentum), T(o.weight_decay)},
-            parameters, gradient, first_.data(), none, T(clip));
+            parameters, gradient, first_.data(), none, clip, verdict);
     else
       apply(exec, DescentRule<T>{T(learning_rate), T(o.weight_decay)}, parameters,
-            gradient, none, none, T(clip));
+            gradient, none, none, clip, verdict);
     return;
   }
   const bool decoupled = o.type == OptimizerKind::adamw;
@@ -150,7 +160,21 @@ void Optimizer<T>::update(const Exec& exec, const View1<T>& parameters,
   rule.correction = T(1 / std::sqrt(1 - std::pow(o.beta2, double(steps_))));
   rule.decay_gradient = decoupled ? T(0) : T(o.weight_decay);
   rule.keep = decoupled ? T(1 - learning_rate * o.weight_decay) : T(1);
-  apply(exec, rule, parameters, gradient, first_.data(), second_.data(), T(clip));
+  apply(exec, rule, parameters, gradient, first_.data(), second_.data(), clip, verdict);
+}
+
+template <class T>
+void Optimizer<T>::update(const Exec& exec, const View1<T>& parameters,
+                          const View1<const T>& gradient, double learning_rate,
+                          double clip) {
+  update(exec, parameters, gradient, learning_rate, clip, nullptr);
+}
+
+template <class T>
+void Optimizer<T>::update(const Exec& exec, const View1<T>& parameters,
+                          const View1<const T>& gradient, double learning_rate,
+                          const Verdict* verdict) {
+  update(exec, parameters, gradient, learning_rate, 1, verdict);
 }
 
 template <class T>
@@ -163,6 +187,10 @@ void Optimizer<T>::reset(const Exec& exec) {
 template class Optimizer<float>;
 template class Optimizer<double>;
 template double scale_and_square(const Exec&, const View1<float>&, double);
+template void scale_and_square(const Exec&, const View1<float>&, double,
+                               const View1<double>&);
+template void scale_and_square(const Exec&, const View1<double>&, double,
+                               const View1<double>&);
 template double scale_and_square(const Exec&, const View1<double>&, double);
 
 }  // namespace kan

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kan/options.hpp"
+#include "kan/outcome.hpp"
 #include "kan/types.hpp"
 
 namespace kan {
@@ -19,6 +20,11 @@ namespace kan {
 /// fp64 over blocks of 1024 numbers by a fixed tree. Fences.
 template <class T>
 double scale_and_square(const Exec& exec, const View1<T>& gradient, double factor);
+/// The same without a fence: the sums of the blocks, norm_blocks(size) of them.
+template <class T>
+void scale_and_square(const Exec& exec, const View1<T>& gradient, double factor,
+                      const View1<double>& blocks);
+std::int64_t norm_blocks(std::int64_t size);
 
 template <class T>
 class Optimizer {
@@ -28,6 +34,10 @@ class Optimizer {
   /// One update; clip multiplies the gradient (1: not clipped).
   void update(const Exec& exec, const View1<T>& parameters,
               const View1<const T>& gradient, double learning_rate, double clip);
+  /// The same where a verdict, read by the kernel, says whether to update and the clip.
+  void update(const Exec& exec, const View1<T>& parameters,
+              const View1<const T>& gradient, double learning_rate,
+              const Verdict* verdict);
 
   /// Moments: 2 (adam, adamw), 1 (sgd with momentum) or 0.
   int moments() const { return moments_; }
@@ -39,6 +49,10 @@ class Optimizer {
   void reset(const Exec& exec);
 
  private:
+  void update(const Exec& exec, const View1<T>& parameters,
+              const View1<const T>& gradient, double learning_rate, double clip,
+              const Verdict* verdict);
+
   OptimizerOptions options_;
   int moments_;
   View1<T> first_, second_;

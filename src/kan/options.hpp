@@ -67,6 +67,9 @@ struct TrainOptions {
   std::int64_t average_warmup = 0;  ///< first updates, of all ranks in any case
   Moments moments = Moments::average;
   std::int64_t digest_every = 1000;  ///< updates between two comparisons of ranks; 0: off
+  /// Updates by which the host may read outcomes late; -1: by the backend. Not where sums
+  /// over ranks are reproducible.
+  int late = -1;
   bool diagnose = false;      ///< a barrier before each sum tells waiting from transfer
   double target_loss = 0;     ///< 0: off
   std::int64_t patience = 0;  ///< epochs; 0: off

@@ -169,51 +169,74 @@ void Trainer<T>::fail_numerically(const std::string& where, bool loss, bool own)
                   "optimizer/learning_rate, set optimizer/clip_norm, or scale the data");
 }
 
-// One update of the next `rows` rows; what it came to goes to `finished`, at once or with
-// the next average.
+// Starts the update of the next `rows` rows.
 template <class T>
 void Trainer<T>::step(std::int64_t rows, const parallel::StopFlags& flags) {
   communicator_.set_step(progress_.step);
-  LocalUpdate done;
-  done.rows = rows;
-  done.record.step = progress_.step;
-  done.record.epoch = progress_.epoch;
-  done.record.learning_rate =
+  Started started;
+  started.update.rows = rows;
+  StepRecord& record = started.update.record;
+  record.step = progress_.step;
+  record.epoch = progress_.epoch;
+  record.learning_rate =
       options_.optimizer.learning_rate *
       schedule_factor(options_.schedule, progress_.step, total_updates());
   const parallel::Range own = parts_.part(rows, communicator_.rank());
   const Batch<T> batch = next_batch(rows, own);
-  const bool local =
+  started.local =
       averaging_ && (communicator_.silent() || progress_.step >= options_.average_warmup);
+  started.own_rows = own.size();
   progress_.position += rows;
   progress_.samples_seen += rows;
   ++progress_.step;
-  const Scope scope = local ? Scope::own_rank : Scope::all_ranks;
-  const std::int64_t used = !local ? rows : averaging_->frozen() ? 0 : own.size();
-  const Outcome outcome =
-      update_.run(batch, used, done.record.learning_rate, flags, scope);
-  done.loss_sum = outcome.loss_sum;
-  done.norm = outcome.norm;
-  if (local) {
+  if (started.local) {
     averaging_->raise(flags);
-    averaging_->add(done, outcome, own.size());
-    return;
+    const std::int64_t used = averaging_->frozen() ? 0 : own.size();
+    update_.start(batch, used, record.learning_rate, flags, Scope::own_rank);
+  } else {
+    update_.start(batch, rows, record.learning_rate, flags, Scope::all_ranks);
   }
-  if (!outcome.finite())
-    fail_numerically("step " + std::to_string(done.record.step) + ", epoch " +
-                         std::to_string(done.record.epoch),
-                     outcome.nonfinite > 0, outcome.own_nonfinite);
-  decided_ = outcome.stop;
-  finished_.push_back(done);
+  started_.push_back(started);
+}
+
+// Takes what started updates came to, until `left` are under way: to `finished_`, or to
+// the next average.
+template <class T>
+void Trainer<T>::settle(std::int64_t left) {
+  while (std::int64_t(started_.size()) > left) {
+    Started started = started_.front();
+    started_.pop_front();
+    const Outcome outcome = update_.take();
+    started.update.loss_sum = outcome.loss_sum;
+    started.update.norm = outcome.norm;
+    if (started.local) {
+      averaging_->add(started.update, outcome, started.own_rows);
+      continue;
+    }
+    const StepRecord& record = started.update.record;
+    if (!outcome.finite())
+      fail_numerically("step " + std::to_string(record.step) + ", epoch " +
+                           std::to_string(record.epoch),
+                       outcome.nonfinite > 0, outcome.own_nonfinite);
+    decided_ |= outcome.stop;
+    finished_.push_back(started.update);
+  }
 }
 
 // Collective. The average, where one is due; whether all ranks are at one now.
 template <class T>
 bool Trainer<T>::at_one(bool epoch_end) {
-  if (!averaging_ || averaging_->size() == 0) return true;
-  const bool due =
-      !communicator_.silent() && averaging_->size() >= options_.average_every;
-  if (!due && !epoch_end && !finished()) return false;
+  const bool last = epoch_end || finished();
+  if (started_.empty() || !started_.back().local) {
+    settle(last ? 0 : update_.late());
+    return true;
+  }
+  const std::int64_t since_average = averaging_->size() + std::int64_t(started_.size());
+  if (!last && (communicator_.silent() || since_average < options_.average_every)) {
+    settle(update_.late());
+    return false;
+  }
+  settle(0);
   timer_.enter(parallel::Phase::reduce);
   const bool own = averaging_->frozen();
   parallel::LaneOut lane;
@@ -222,7 +245,7 @@ bool Trainer<T>::at_one(bool epoch_end) {
     fail_numerically("steps " + std::to_string(finished_.front().record.step) + " to " +
                          std::to_string(finished_.back().record.step),
                      true, own);
-  decided_ = lane.stop;
+  decided_ |= lane.stop;
   timer_.leave();
   return true;
 }
@@ -301,9 +324,11 @@ bool Trainer<T>::ends_here(ExitReason& reason) const {
   return false;
 }
 
-// Tells the observer of the updates that are known now; they took `seconds` together.
+// Tells the observer of the updates that are known now and were not told before.
 template <class T>
-void Trainer<T>::publish(Observer<T>& observer, double seconds) {
+void Trainer<T>::publish() {
+  const double seconds = progress_.elapsed - published_;
+  published_ = progress_.elapsed;
   std::int64_t rows = 0, so_far = 0;
   for (const LocalUpdate& done : finished_) rows += done.rows;
   for (LocalUpdate& done : finished_) {
@@ -315,7 +340,7 @@ void Trainer<T>::publish(Observer<T>& observer, double seconds) {
     record.samples_per_second = double(rows) / std::max(seconds, 1e-9);
     record.elapsed = progress_.elapsed - seconds * double(rows - so_far) / double(rows);
     progress_.epoch_loss_sum += done.loss_sum;
-    observer.on_step(record);
+    if (observer_ != nullptr) observer_->on_step(record);
   }
   finished_.clear();
 }
@@ -324,8 +349,10 @@ template <class T>
 TrainResult Trainer<T>::run(Observer<T>& observer) {
   TrainResult result;
   elapsed_before_ = progress_.elapsed;
+  published_ = progress_.elapsed;
+  observer_ = &observer;
   const Clock::time_point start = Clock::now();
-  double last = 0, steady_from = 0;
+  double steady_from = 0;
   std::int64_t steady_rows = 0, warm_rows = 0;
   // A run that met its target, then was started again, has still met it.
   bool stop = ends_here(result.reason);
@@ -354,8 +381,7 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
     if (result.steps <= options_.warmup_steps) warm_rows = result.rows;
 
     timer_.enter(parallel::Phase::output);
-    publish(observer, now - last);
-    last = now;
+    publish();
     if (options_.digest_every > 0 &&
         progress_.step / options_.digest_every > compared / options_.digest_every) {
       compare_ranks();
@@ -385,6 +411,7 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
       stop = true;
     }
     observer.on_boundary(*this, epoch_end, best, decided_);
+    decided_ = {};
     timer_.leave();
   }
   timer_.stop();
@@ -396,6 +423,8 @@ TrainResult Trainer<T>::run(Observer<T>& observer) {
 
 template <class T>
 TrainingState<T> Trainer<T>::state() {
+  settle(0);
+  publish();
   TrainingState<T> s;
   s.shape = network_.shape().all();
   s.scale_trained = network_.shape().scale_trained();

@@ -7,10 +7,12 @@
 // are at one, so all take it at the same step.
 #pragma once
 
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kan/averaging.hpp"
 #include "kan/engine/engine.hpp"
@@ -88,7 +90,8 @@ class Trainer {
 
   TrainResult run(Observer<T>& observer);
 
-  /// Copies everything that a checkpoint holds of the network and its training.
+  /// Waits for the updates under way, then copies everything that a checkpoint holds of
+  /// the network and its training.
   TrainingState<T> state();
   const Progress& progress() const { return progress_; }
   Engine<T>& engine() const { return engine_; }
@@ -99,10 +102,18 @@ class Trainer {
   std::int64_t total_updates() const;
 
  private:
+  /// An update whose outcome has not been taken.
+  struct Started {
+    LocalUpdate update;
+    bool local = false;
+    std::int64_t own_rows = 0;
+  };
+
   Batch<T> next_batch(std::int64_t rows, const parallel::Range& own);
   void step(std::int64_t rows, const parallel::StopFlags& flags);
+  void settle(std::int64_t left);
   bool at_one(bool epoch_end);
-  void publish(Observer<T>& observer, double seconds);
+  void publish();
   [[noreturn]] void fail_numerically(const std::string& where, bool loss, bool own);
   void compare_ranks();
   EpochRecord finish_epoch();
@@ -121,11 +132,13 @@ class Trainer {
   RankParts parts_;
   Update<T> update_;
   std::unique_ptr<Averaging<T>> averaging_;  ///< where updates can be of one rank
-  std::vector<LocalUpdate> finished_;        ///< of all ranks, not told yet
-  parallel::StopFlags decided_;              ///< what any rank asked for
+  std::deque<Started> started_;
+  std::vector<LocalUpdate> finished_;  ///< of all ranks, not told yet
+  parallel::StopFlags decided_;        ///< what any rank asked for
   std::int64_t ordered_epoch_ = -1;
   Progress progress_;
-  double elapsed_before_ = 0;
+  double elapsed_before_ = 0, published_ = 0;
+  Observer<T>* observer_ = nullptr;  ///< during run()
   /// What the last epoch is judged by; infinity where it is not known.
   double last_loss_ = std::numeric_limits<double>::infinity();
 };

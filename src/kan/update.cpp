@@ -33,6 +33,12 @@ Update<T>::Update(const Exec& exec, const Network<T>& network, Engine<T>& engine
   if (parts.by_leaves && ranks > 1)
     tree_ = std::make_unique<parallel::TreeReducer<T>>(communicator,
                                                        engine.plan().table_size, leaves_);
+  // The tree adds losses on the host.
+  const int wanted = options.late >= 0 ? options.late : kHostExecution ? 0 : 2;
+  late_ = tree_ ? 0 : wanted;
+  if (late_ > 0)
+    ledger_ = std::make_unique<Ledger<T>>(network.shape().layers(),
+                                          network.shape().parameters());
 }
 
 // Sums of this rank's leaves: where one message carries the gradient of the parameters,
@@ -75,10 +81,37 @@ parallel::LaneOut Update<T>::reduce(const BatchSums& sums,
 }
 
 template <class T>
+void Update<T>::wait_for_ranks(Scope scope) {
+  if (!diagnose_ || scope == Scope::own_rank) return;
+  timer_.enter(parallel::Phase::wait);
+  exec_.fence("kan::Update: waiting is told from work");
+  communicator_.barrier();
+}
+
+template <class T>
+void Update<T>::start(const Batch<T>& batch, std::int64_t rows, double learning_rate,
+                      const parallel::StopFlags& flags, Scope scope) {
+  if (rows == 0) {
+    started_.emplace_back(Outcome{});
+  } else if (ledger_) {
+    queue(batch, rows, learning_rate, flags, scope);
+    started_.emplace_back();
+  } else {
+    started_.emplace_back(run(batch, rows, learning_rate, flags, scope));
+  }
+}
+
+template <class T>
+Outcome Update<T>::take() {
+  const std::optional<Outcome> outcome = started_.front();
+  started_.pop_front();
+  return outcome ? *outcome : ledger_->take([this] { communicator_.check(); });
+}
+
+template <class T>
 Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning_rate,
                        const parallel::StopFlags& flags, Scope scope) {
   Outcome outcome;
-  if (rows == 0) return outcome;
   timer_.enter(parallel::Phase::forward_backward);
   engine_.gradient(exec_, batch, loss_);
   leaf_sums();
@@ -86,10 +119,7 @@ Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning
   correct_ += sums.correct;
   for (std::size_t l = 0; l < sums.outside.size(); ++l) outside_[l] += sums.outside[l];
 
-  if (diagnose_ && scope == Scope::all_ranks) {
-    timer_.enter(parallel::Phase::wait);
-    communicator_.barrier();
-  }
+  wait_for_ranks(scope);
   timer_.enter(parallel::Phase::reduce);
   const parallel::LaneOut lane = reduce(sums, flags, scope);
   outcome.loss_sum = lane.loss_sum;
@@ -110,8 +140,30 @@ Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning
   return outcome;
 }
 
+// The same as run(), where no step of it waits for the host.
+template <class T>
+void Update<T>::queue(const Batch<T>& batch, std::int64_t rows, double learning_rate,
+                      const parallel::StopFlags& flags, Scope scope) {
+  timer_.enter(parallel::Phase::forward_backward);
+  engine_.gradient(exec_, batch, loss_);
+  leaf_sums();
+  T* const lane = reducer_.buffer().data() + network_.shape().parameters();
+  ledger_->sum_up(exec_, engine_.leaf_sums(), flags, communicator_.rank(), lane);
+  wait_for_ranks(scope);
+  timer_.enter(parallel::Phase::reduce);
+  if (scope == Scope::all_ranks) reducer_.sum(exec_);
+  timer_.enter(parallel::Phase::optimizer);
+  const double terms = loss_terms(loss_, double(rows), network_.shape().outputs());
+  ledger_->judge(exec_, reducer_.gradient(), 1 / terms, clip_norm_, lane);
+  optimizer_.update(exec_, network_.parameters(), reducer_.gradient(), learning_rate,
+                    ledger_->verdict());
+  form();
+  timer_.leave();
+}
+
 template <class T>
 void Update<T>::take_counts(Progress& progress) {
+  if (ledger_) ledger_->take_counts(exec_, progress);
   progress.epoch_correct += correct_;
   correct_ = 0;
   for (std::size_t l = 0; l < outside_.size(); ++l) {

@@ -7,12 +7,14 @@
 // finite changes nothing.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kan/engine/engine.hpp"
+#include "kan/ledger.hpp"
 #include "kan/network.hpp"
 #include "kan/optimizer.hpp"
 #include "kan/row_feed.hpp"
@@ -29,17 +31,6 @@ namespace kan {
 /// message, as between two averages of local SGD.
 enum class Scope { all_ranks, own_rank };
 
-/// Of one update; sums and norm are over the scope's rows.
-struct Outcome {
-  double loss_sum = 0;
-  std::int64_t nonfinite = 0;  ///< ranks whose loss is not finite
-  bool own_nonfinite = false;  ///< this rank's loss is one of them
-  double norm = 0;             ///< of the mean gradient, before clipping
-  parallel::StopFlags stop;    ///< raised by any rank of the scope
-  /// Whether the parameters were updated.
-  bool finite() const { return nonfinite == 0 && std::isfinite(norm); }
-};
-
 template <class T>
 class Update {
  public:
@@ -49,9 +40,15 @@ class Update {
          const RankParts& parts, parallel::PhaseTimer& timer);
 
   /// Collective in scope all_ranks. batch: this rank's part; rows: of the scope, may be 0
-  /// for own_rank, then nothing is done.
-  Outcome run(const Batch<T>& batch, std::int64_t rows, double learning_rate,
-              const parallel::StopFlags& flags, Scope scope);
+  /// for own_rank. Starts an update; what it came to is to be taken, in the same order.
+  void start(const Batch<T>& batch, std::int64_t rows, double learning_rate,
+             const parallel::StopFlags& flags, Scope scope);
+  /// Of the oldest update that has not been taken; on a device it may have to be waited
+  /// for, which late() updates under way avoid.
+  Outcome take();
+  /// Updates that may be under way while the next one is started: 0 where kernels run on
+  /// the host.
+  int late() const { return late_; }
 
   /// Adds what this rank's rows have counted since the last call: right classes, and
   /// inputs outside the grid per layer.
@@ -65,6 +62,11 @@ class Update {
   void leaf_sums();
   parallel::LaneOut reduce(const BatchSums& sums, const parallel::StopFlags& flags,
                            Scope scope);
+  void wait_for_ranks(Scope scope);
+  Outcome run(const Batch<T>& batch, std::int64_t rows, double learning_rate,
+              const parallel::StopFlags& flags, Scope scope);
+  void queue(const Batch<T>& batch, std::int64_t rows, double learning_rate,
+             const parallel::StopFlags& flags, Scope scope);
 
   const Exec& exec_;
   const Network<T>& network_;
@@ -78,6 +80,9 @@ class Update {
   Optimizer<T> optimizer_;
   std::unique_ptr<parallel::TreeReducer<T>> tree_;  ///< reproducible, several ranks
   parallel::GradientReducer<T> reducer_;
+  int late_;
+  std::unique_ptr<Ledger<T>> ledger_;           ///< where outcomes are read late
+  std::deque<std::optional<Outcome>> started_;  ///< none: the ledger knows it
   std::int64_t correct_ = 0;
   std::vector<std::int64_t> outside_;
 };

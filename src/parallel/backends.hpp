@@ -18,6 +18,10 @@ std::unique_ptr<Communicator> make_mpi(const CommunicatorOptions& options);
 std::unique_ptr<Communicator> make_null(const CommunicatorOptions& options);
 #endif
 
+/// All ranks, device memory through NCCL (nccl.cpp). Known to every build: throws code 8
+/// where there is no NCCL or no GPU, else as make_nccl of nccl.hpp. Collective.
+std::unique_ptr<Communicator> make_nccl(const CommunicatorOptions& options);
+
 /// Ranks of the MPI world; 1 without MPI, or before it is started.
 int world_size();
 

@@ -230,6 +230,7 @@ constexpr Backend kBackends[] = {
     {"mpi", make_mpi},
     {"null", make_null},
 #endif
+    {"nccl", make_nccl},
 };
 
 std::string joined(const std::vector<std::string>& names) {

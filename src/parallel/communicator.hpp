@@ -79,7 +79,7 @@ class Communicator {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// The backend's name in the table: "serial", "mpi".
+  /// The backend's name in the table: "serial", "mpi", "null", "nccl".
   const std::string& name() const { return name_; }
   /// Whether sums of gradients are left out, for measurements of what they cost.
   virtual bool silent() const { return false; }
@@ -142,6 +142,8 @@ class Communicator {
   static constexpr int kNobody = -1;
 
   void barrier();
+  /// Local: throws code 6 where a sum under way has failed or waits for too long.
+  virtual void check() {}
   /// The update under way, for messages about ranks that do not arrive.
   void set_step(std::int64_t step) { step_ = step; }
   /// One communicator per colour, ranks ordered by (key, rank); a negative colour takes
@@ -221,7 +223,8 @@ struct CommunicatorOptions {
   bool stage = !kHostExecution;
 };
 
-/// What options.backend may be in this build: "auto", "serial" and, with MPI, "mpi".
+/// What options.backend may be in this build: "auto", "serial", with MPI "mpi", and
+/// "nccl", which is known to every build and fails with code 8 where it cannot be had.
 std::vector<std::string> backend_names();
 
 /// The communicator of all ranks. auto: serial for one rank, else mpi. reason (if given)

@@ -13,8 +13,7 @@
 // slots and never pass through the gradient, where a NaN would take them along.
 #pragma once
 
-#include <array>
-#include <cmath>
+#include <Kokkos_Core.hpp>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -62,9 +61,9 @@ inline constexpr std::int64_t kLaneMaxCount = (std::int64_t{1} << 36) - 1;
 /// ranks could overflow T) becomes 0 and is counted, counts are capped at kLaneMaxCount,
 /// and only rank 0 keeps the time limit.
 template <class T>
-LaneIn sanitized(LaneIn in, int rank) {
+KOKKOS_FUNCTION LaneIn sanitized(LaneIn in, int rank) {
   constexpr double kLimit = std::numeric_limits<T>::max() / (2.0 * kLaneMaxRanks);
-  if (!(std::abs(in.loss_sum) <= kLimit)) {
+  if (!(in.loss_sum >= -kLimit && in.loss_sum <= kLimit)) {
     in.loss_sum = 0;
     in.nonfinite = in.nonfinite > 0 ? in.nonfinite : 1;
   }
@@ -76,7 +75,7 @@ LaneIn sanitized(LaneIn in, int rank) {
 
 /// Writes the ten slots; in must be sanitized.
 template <class T>
-void encode_lane(const LaneIn& in, std::span<T, kLaneSlots> slots) {
+KOKKOS_FUNCTION void encode_lane(const LaneIn& in, T* slots) {
   slots[0] = in.stop.signal_stop;
   slots[1] = in.stop.signal_checkpoint;
   slots[2] = in.stop.stop_now;
@@ -85,18 +84,20 @@ void encode_lane(const LaneIn& in, std::span<T, kLaneSlots> slots) {
   for (int digit = 0; digit < 3; ++digit) {
     slots[5 + digit] = static_cast<T>((in.nonfinite >> (12 * digit)) & 0xfff);
   }
-  constexpr int kHalf = std::numeric_limits<T>::digits / 2;
-  int exponent = 0;
-  const double mantissa = std::frexp(in.loss_sum, &exponent);
-  const double high =
-      std::ldexp(std::nearbyint(std::ldexp(mantissa, kHalf)), exponent - kHalf);
+  constexpr int kCut = 53 - std::numeric_limits<T>::digits / 2;  // bits of a double
+  const auto bits = Kokkos::bit_cast<std::uint64_t>(in.loss_sum);
+  const auto high = Kokkos::bit_cast<double>(bits >> kCut << kCut);
   slots[8] = static_cast<T>(high);
   slots[9] = static_cast<T>(in.loss_sum - high);
+}
+template <class T>
+void encode_lane(const LaneIn& in, std::span<T, kLaneSlots> slots) {
+  encode_lane(in, slots.data());
 }
 
 /// Reads the ten slots, after they were summed over at most kLaneMaxRanks ranks.
 template <class T>
-LaneOut decode_lane(std::span<const T, kLaneSlots> slots) {
+KOKKOS_FUNCTION LaneOut decode_lane(const T* slots) {
   LaneOut out;
   out.stop.signal_stop = slots[0] > 0;
   out.stop.signal_checkpoint = slots[1] > 0;
@@ -108,6 +109,10 @@ LaneOut decode_lane(std::span<const T, kLaneSlots> slots) {
   }
   out.loss_sum = static_cast<double>(slots[8]) + static_cast<double>(slots[9]);
   return out;
+}
+template <class T>
+LaneOut decode_lane(std::span<const T, kLaneSlots> slots) {
+  return decode_lane(slots.data());
 }
 
 }  // namespace kan::parallel

@@ -201,11 +201,11 @@ void Launch::survey() {
                                     MPI_INFO_NULL, &neighbours));
   KAN_CHECK_MPI(MPI_Comm_rank(neighbours, &local_rank_));
   KAN_CHECK_MPI(MPI_Comm_size(neighbours, &cpus_.node_ranks));
-  int first = rank_;  // of the node, which is known by it
-  KAN_CHECK_MPI(MPI_Bcast(&first, 1, MPI_INT, 0, neighbours));
+  node_lead_ = rank_;
+  KAN_CHECK_MPI(MPI_Bcast(&node_lead_, 1, MPI_INT, 0, neighbours));
   node_of_.resize(static_cast<std::size_t>(ranks_));
-  KAN_CHECK_MPI(
-      MPI_Allgather(&first, 1, MPI_INT, node_of_.data(), 1, MPI_INT, MPI_COMM_WORLD));
+  KAN_CHECK_MPI(MPI_Allgather(&node_lead_, 1, MPI_INT, node_of_.data(), 1, MPI_INT,
+                              MPI_COMM_WORLD));
   nodes_ = 0;
   for (int rank = 0; rank < ranks_; ++rank) {
     int& node = node_of_[static_cast<std::size_t>(rank)];

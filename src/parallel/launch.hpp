@@ -84,6 +84,8 @@ class Launch {
   /// Node of each rank, counted from 0 in the order of their first ranks: ranks that can
   /// share memory are on one node.
   const std::vector<int>& node_of() const { return node_of_; }
+  /// Lowest rank on the same node: what the node is known by.
+  int node_lead() const { return node_lead_; }
   /// Rank among those on the same node, and how many those are.
   int local_rank() const { return local_rank_; }
   int local_ranks() const { return cpus_.node_ranks; }
@@ -104,7 +106,7 @@ class Launch {
   void survey();
 
   Guard guard_;
-  int rank_ = 0, ranks_ = 1, nodes_ = 1, local_rank_ = 0, threads_ = 1;
+  int rank_ = 0, ranks_ = 1, nodes_ = 1, node_lead_ = 0, local_rank_ = 0, threads_ = 1;
   std::vector<int> node_of_{0};
   CpuShare cpus_;
   std::string mpi_version_ = "none";

@@ -36,6 +36,12 @@ class GradientReducer {
   /// in some rank's gradient arrives in the sum, but never in the lane.
   LaneOut reduce(const Exec& exec, const LaneIn& in);
 
+  /// Collective. The same where kernels have written the lane, and will read it: sums the
+  /// buffer in place after what exec was given before.
+  void sum(const Exec& exec) {
+    if (communicator_.size() > 1) communicator_.allreduce_sum(exec, buffer_);
+  }
+
   /// Collective. Sums in place what an epoch has counted: exact for integers whose sum is
   /// below 2^53.
   void reduce_sums(std::span<double> values);

@@ -57,6 +57,7 @@ std::string banner(const Session& s, const Shape& shape, const std::string& engi
                   s.info.threads == 1 ? "" : "s"));
   add(fmt::format("ranks: {}; communication: {}; MPI: {}", s.ranks, s.communication,
                   s.info.mpi.substr(0, s.info.mpi.find(','))));
+  add(parallel::map_text(s.places));
   add(fmt::format(
       "precision: {}; kernels: {}, vectors of {} bytes; {} gradient sum{} a step",
       s.info.precision, engine, engine == "tile/host" ? vector_bytes() : 0, leaves,

@@ -226,9 +226,11 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
   parallel::CommunicatorOptions options;
   options.backend = deck.word(io::key::parallel_backend);
   options.timeout = double(deck.get(io::key::parallel_timeout));
+  options.gpu_aware = deck.get(io::key::parallel_gpu_aware);
   choose_ranks(s, options);
   if (!s.communicator) return session;
 
+  s.places = s.communicator->allgather(parallel::this_place(launch));
   s.info.mpi = launch.mpi_version();
   s.info.ranks = s.communicator->size();
   s.info.threads = launch.threads();
@@ -265,6 +267,8 @@ std::unique_ptr<Session> open_session(const io::CommandLine& command,
         "measures, it trains nothing");
   for (const std::string& note : s.directory->notes()) s.log->note(note);
   for (const std::string& note : launch.notes()) s.log->note(note);
+  const std::string shared = parallel::sharing_note(s.places);
+  if (!shared.empty()) s.log->note(shared);
   for (const io::Deck::Note& note : deck.notes()) s.log->note(note.text());
   return session;
 }

@@ -2,7 +2,8 @@
 //   launch_probe info [THREADS] [--kokkos-...]   one line about the launch, from rank 0
 //   launch_probe fail RANK CODE       one rank fails while the others wait for it
 //   launch_probe fail_all CODE        all ranks have the same error
-//   launch_probe serial               asks for the serial backend
+//   launch_probe serial | nccl        asks for that backend
+//   launch_probe map                  the device map, from rank 0
 //   launch_probe signal RANK          one rank gets SIGTERM in step 100; status 75 if all
 //                                     ranks stop after the same step
 #include <Kokkos_Core.hpp>
@@ -13,6 +14,7 @@
 
 #include "kan/error.hpp"
 #include "parallel/communicator.hpp"
+#include "parallel/device_map.hpp"
 #include "parallel/launch.hpp"
 #include "parallel/reducer.hpp"
 #include "parallel/signals.hpp"
@@ -55,7 +57,7 @@ int run(const std::vector<std::string>& words) {
   }
   launch.start_kokkos(threads, flags);
   kan::parallel::CommunicatorOptions options;
-  if (mode == "serial") options.backend = "serial";
+  if (mode == "serial" || mode == "nccl") options.backend = mode;
   std::string reason;
   const auto all = kan::parallel::make_communicator(options, &reason);
   if (mode == "fail" && all->rank() == std::stoi(words[1])) {
@@ -63,6 +65,11 @@ int run(const std::vector<std::string>& words) {
   }
   if (mode == "fail_all") {
     throw Error(static_cast<Code>(std::stoi(words[1])), "all probes fail");
+  }
+  if (mode == "map") {
+    const auto places = all->allgather(kan::parallel::this_place(launch));
+    if (all->rank() == 0) std::printf("%s\n", kan::parallel::map_text(places).c_str());
+    return 0;
   }
   all->barrier();
   if (mode == "signal") return signal_run(*all, std::stoi(words[1]));

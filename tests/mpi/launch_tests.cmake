@@ -40,6 +40,12 @@ kan_launch_test(copies_allowed 1 0 1 "^serial: 1 rank" info
 kan_launch_test(inside_slurm 2 0 1 "^mpi: 2 ranks" info ENV ${quiet} SLURM_NTASKS=4)
 kan_launch_test(serial_twice 2 9 1 "error.9. rank 0/2: parallel/backend = serial" serial
                 ENV ${quiet})
+kan_launch_test(map 4 0 1 "^rank 0-3 -> [^ ]+: (1 thread per rank on [0-9]+ CPU|GPU 0)" map
+                ENV ${quiet})
+if(NOT KAN_ENABLE_NCCL)
+  kan_launch_test(no_nccl 2 8 1 "error.8. rank 0/2: parallel/backend = nccl: .*without NCCL"
+                  nccl ENV ${quiet})
+endif()
 kan_launch_test(bad_flag 1 2 1 "error.2. rank 0/1: .*kokkos-nonsense" info
                 --kokkos-nonsense=1 ENV ${quiet})
 kan_launch_test(many_threads 1 8 1 "error.8. rank 0/1: 1000000 threads are asked for" info 1000000

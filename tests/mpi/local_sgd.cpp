@@ -132,7 +132,8 @@ TEST_CASE("local SGD is updates of each rank and weighted averages") {
       batch.begin += own.begin;
       batch.size = own.size();
       batch.leaves = batch.last_leaf = parts.leaves;
-      const Outcome outcome = update.run(batch, own.size(), 1e-2, {}, Scope::own_rank);
+      update.start(batch, own.size(), 1e-2, {}, Scope::own_rank);
+      const Outcome outcome = update.take();
       double sum = outcome.loss_sum;
       world->allreduce_sum(std::span<double>(&sum, 1));
       losses.push_back(sum / double(2 * rows));
@@ -180,6 +181,33 @@ TEST_CASE("average_every = 1 and a warm-up are synchronous, bit for bit") {
   if (world->size() > 1) CHECK(run(options) != synchronous);
 }
 
+TEST_CASE("outcomes that are read late are the same, and so is the training") {
+  const auto world = parallel::make_communicator();
+  for (const std::int64_t every : {1, 3}) {
+    TrainOptions options = local_options();
+    options.average_every = every;
+    options.optimizer.clip_norm = 0.5;
+    const auto run = [&](int late, Watch<double>& watch) {
+      options.late = late;
+      Setting<double> s;
+      auto state = train(s, *world, options, watch).first;
+      return state;
+    };
+    Watch<double> at_once, late;
+    const auto a = run(0, at_once), b = run(2, late);
+    CHECK(flat(a) == flat(b));
+    CHECK(a.progress.epoch_outside == b.progress.epoch_outside);
+    CHECK(a.progress.epoch_loss_sum == b.progress.epoch_loss_sum);
+    REQUIRE(at_once.steps.size() == late.steps.size());
+    for (std::size_t k = 0; k < late.steps.size(); ++k) {
+      CHECK(at_once.steps[k].step == late.steps[k].step);
+      CHECK(at_once.steps[k].loss == late.steps[k].loss);
+      CHECK(at_once.steps[k].gradient_norm == late.steps[k].gradient_norm);
+    }
+    CHECK(at_once.boundaries == late.boundaries);
+  }
+}
+
 TEST_CASE("a stop that one rank asks for ends all at the same step") {
   const auto world = parallel::make_communicator();
   for (const std::int64_t every : {1, 3}) {
@@ -203,12 +231,14 @@ TEST_CASE("the rank whose loss is not finite is named, and nothing is updated") 
   const auto world = parallel::make_communicator();
   for (const double value : {std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::quiet_NaN()})
-    for (const std::int64_t every : {1, 100}) {
+    for (const auto& [every, late] :
+         {std::pair(1, 0), std::pair(1, 2), std::pair(100, 0), std::pair(100, 2)}) {
       TrainOptions options = local_options();
       options.shuffle = false;
       options.batch = kRows;  // row 150 is in the part of this rank:
       const int owner = int(150 * world->size() / kRows);
       options.average_every = every;
+      options.late = late;
       Setting<double> s(value);
       const auto before = test::to_vector(s.network.parameters());
       Watch<double> watch;

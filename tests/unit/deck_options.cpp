@@ -197,6 +197,12 @@ TEST_CASE("words of choices are in the order of their enums") {
         "cross_entropy");
   CHECK(word(key::schedule_type.parameter(), kan::ScheduleKind::cosine) == "cosine");
   CHECK(word(key::parallel_backend.parameter(), Backend::mpi) == "mpi");
+  CHECK(word(key::parallel_backend.parameter(), Backend::nccl) == "nccl");
+  CHECK(word(key::parallel_backend.parameter(), Backend::null) == "null");
+  CHECK(word(key::parallel_gpu_aware.parameter(), kan::parallel::GpuAware::automatic) ==
+        "auto");
+  CHECK(word(key::parallel_gpu_aware.parameter(), kan::parallel::GpuAware::on) == "on");
+  CHECK(word(key::parallel_gpu_aware.parameter(), kan::parallel::GpuAware::off) == "off");
   CHECK(word(key::output_type.parameter(), OutputType::prediction) == "prediction");
   CHECK(word(key::output_type.parameter(), OutputType::parameters) == "parameters");
 }

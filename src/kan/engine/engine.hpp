@@ -38,6 +38,13 @@ struct BatchSums {
   std::vector<std::int64_t> outside;  ///< per layer: inputs outside [lo, hi]
 };
 
+/// Sums of leaves [first, last) where kernels run; outside: (leaf, layer).
+struct LeafSums {
+  double* loss;
+  const std::int64_t *correct, *outside;
+  int first, last;
+};
+
 template <class T>
 class Engine {
  public:
@@ -67,6 +74,10 @@ class Engine {
                 const View2<T>& prediction);
   /// Sums of the last gradient() or evaluate(): fences.
   BatchSums sums(const Exec& exec) const;
+  /// The same for kernels, which may change the losses. Does not fence.
+  LeafSums leaf_sums() const {
+    return {leaf_loss_.data(), leaf_correct_.data(), leaf_outside_.data(), first_, last_};
+  }
   /// Loss sum of leaves [first, first + count) along the same tree: after sums().
   double loss(int first, int count) const;
 
