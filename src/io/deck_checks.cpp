@@ -229,6 +229,14 @@ class Checker {
     if (value(key::parallel_backend) == Backend::null)
       fail(key::parallel_backend,
            "null leaves out the sums that parallel/reproducible is about");
+    if (value(key::parallel_algorithm) == parallel::Algorithm::library)
+      fail(key::parallel_algorithm,
+           "library: the sums of a message library depend on the number of ranks; with "
+           "parallel/reproducible = true leave it out");
+    if (value(key::parallel_message) == parallel::MessageLayout::tensors)
+      fail(key::parallel_message,
+           "tensors: reproducible sums have messages of their own; with "
+           "parallel/reproducible = true leave it out");
   }
 
   void check_outputs() {

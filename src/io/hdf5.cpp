@@ -86,9 +86,29 @@ std::vector<std::string> prefixes(const std::string& name) {
 
 }  // namespace
 
+namespace detail {
+
+namespace {
+
+std::recursive_mutex& library_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+LibraryCall::LibraryCall() : alone_(library_mutex()) {
+  H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+LibraryCall::~LibraryCall() { H5Eset_auto2(H5E_DEFAULT, print_, print_data_); }
+
+}  // namespace detail
+
 bool Hdf5Handle::close() noexcept {
   if (id_ < 0) return true;
-  const Quiet quiet;
+  const LibraryCall call;
   const bool good = closer_(id_) >= 0;
   id_ = -1;
   return good;
@@ -127,7 +147,7 @@ Hdf5File Hdf5File::open(const std::string& path, Code code) {
       std::filesystem::file_size(path, failure) == 0 && !failure) {
     throw Error(code, path + ": the file is empty, an HDF5 file is needed");
   }
-  const Quiet quiet;
+  const LibraryCall call;
   Hdf5File out(path, code);
   std::string why;
   out.file_ = open_file(
@@ -142,7 +162,7 @@ Hdf5File Hdf5File::open(const std::string& path, Code code) {
 }
 
 Hdf5File Hdf5File::create(const std::string& path, Code code) {
-  const Quiet quiet;
+  const LibraryCall call;
   Hdf5File out(path, code);
   const Hdf5Handle creation = own_property(H5Pcreate(H5P_FILE_CREATE));
   H5Pset_obj_track_times(creation.id(), false);
@@ -161,7 +181,7 @@ void Hdf5File::fail(const std::string& what, const std::string& advice) const {
 }
 
 void Hdf5File::flush() {
-  const Quiet quiet;
+  const LibraryCall call;
   if (H5Fflush(file_.id(), H5F_SCOPE_LOCAL) < 0) {
     fail("cannot write the file", "check the space left and the quota");
   }
@@ -169,7 +189,7 @@ void Hdf5File::flush() {
 
 void Hdf5File::close() {
   if (!file_) return;
-  const Quiet quiet;
+  const LibraryCall call;
   if (H5Fflush(file_.id(), H5F_SCOPE_LOCAL) < 0) {
     const std::string why = reason();
     file_.close();
@@ -182,7 +202,7 @@ void Hdf5File::close() {
 }
 
 bool Hdf5File::exists(const std::string& name) const {
-  const Quiet quiet;
+  const LibraryCall call;
   for (const std::string& path : prefixes(name)) {
     if (H5Lexists(file_.id(), path.c_str(), H5P_DEFAULT) <= 0) return false;
     if (H5Oexists_by_name(file_.id(), path.c_str(), H5P_DEFAULT) <= 0) return false;
@@ -225,7 +245,7 @@ Hdf5Handle Hdf5File::dataset(const std::string& name) const {
 }
 
 std::vector<std::string> Hdf5File::children(const std::string& group) const {
-  const Quiet quiet;
+  const LibraryCall call;
   const Hdf5Handle parent = object(group);
   std::vector<std::string> out;
   H5G_info_t members;
@@ -244,7 +264,7 @@ std::vector<std::string> Hdf5File::children(const std::string& group) const {
 }
 
 std::vector<std::string> Hdf5File::datasets(const std::string& group) const {
-  const Quiet quiet;
+  const LibraryCall call;
   std::vector<std::string> out;
   // Links may form cycles; the depth and the number of names end the walk.
   const std::function<void(const std::string&, int)> walk = [&](const std::string& at,
@@ -265,7 +285,7 @@ std::vector<std::string> Hdf5File::datasets(const std::string& group) const {
 }
 
 void Hdf5File::make_group(const std::string& name) {
-  const Quiet quiet;
+  const LibraryCall call;
   const Hdf5Handle creation = own_property(H5Pcreate(H5P_GROUP_CREATE));
   H5Pset_obj_track_times(creation.id(), false);
   for (const std::string& path : prefixes(name)) {

@@ -8,7 +8,8 @@
 // Files are the same bytes for the same content (no time stamps). Numbers are stored in
 // little-endian IEEE or two's complement of the type written, and converted on reading
 // from whatever numeric type is stored: 2.5 or 1e30 read as an integer is an error, 1e300
-// read as a float is infinity. Strings are UTF-8 of any length. One thread at a time.
+// read as a float is infinity. Strings are UTF-8 of any length. Threads may use files of
+// their own at the same time: one is in the library, the others wait.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +57,7 @@ enum class Hdf5Kind { integer, real, string, other };
 /// What is stored under a dataset's name. shape is empty for a scalar.
 struct Hdf5Info {
   std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> chunk;  ///< of what is stored together; empty: all
   Hdf5Kind kind = Hdf5Kind::other;
   std::int64_t bytes = 0;  ///< of one value
   bool numeric() const { return kind == Hdf5Kind::integer || kind == Hdf5Kind::real; }
@@ -165,6 +167,7 @@ class Hdf5File {
   std::vector<std::string> read_strings(const std::string& name) const;
 
  private:
+  friend class Hdf5Rows;
   Hdf5File(std::string path, Code code) : path_(std::move(path)), code_(code) {}
   Hdf5Handle object(const std::string& name) const;
   Hdf5Handle dataset(const std::string& name) const;

@@ -91,7 +91,6 @@ bool read_text(hid_t stored, hid_t space, std::size_t count, Read read,
 
 void Hdf5File::replace_attribute(const std::string& object_name, const std::string& name,
                                  const Hdf5Handle& type, const void* value) {
-  const Quiet quiet;
   const Hdf5Handle owner = object(object_name);
   const Hdf5Handle space = own_space(H5Screate(H5S_SCALAR));
   if (H5Aexists(owner.id(), name.c_str()) > 0) H5Adelete(owner.id(), name.c_str());
@@ -107,29 +106,32 @@ void Hdf5File::write_attribute(const std::string& object_name, const std::string
                                const std::string& value) {
   KAN_REQUIRE(value.find('\0') == std::string::npos,
               "an HDF5 string attribute cannot hold a zero byte");
+  const LibraryCall call;
   const char* text = value.c_str();
   replace_attribute(object_name, name, string_type(), &text);
 }
 
 void Hdf5File::write_attribute(const std::string& object_name, const std::string& name,
                                std::int64_t value) {
+  const LibraryCall call;
   replace_attribute(object_name, name, own_type(H5Tcopy(H5T_NATIVE_INT64)), &value);
 }
 
 void Hdf5File::write_attribute(const std::string& object_name, const std::string& name,
                                double value) {
+  const LibraryCall call;
   replace_attribute(object_name, name, own_type(H5Tcopy(H5T_NATIVE_DOUBLE)), &value);
 }
 
 bool Hdf5File::has_attribute(const std::string& object_name,
                              const std::string& name) const {
-  const Quiet quiet;
+  const LibraryCall call;
   if (!exists(object_name)) return false;
   return H5Aexists(object(object_name).id(), name.c_str()) > 0;
 }
 
 std::vector<std::string> Hdf5File::attributes(const std::string& object_name) const {
-  const Quiet quiet;
+  const LibraryCall call;
   const Hdf5Handle owner = object(object_name);
   std::vector<std::string> out;
   const auto add = [](hid_t, const char* name, const H5A_info_t*, void* list) -> herr_t {
@@ -157,7 +159,7 @@ Hdf5Handle Hdf5File::attribute(const std::string& object_name,
 
 std::string Hdf5File::read_string_attribute(const std::string& object_name,
                                             const std::string& name) const {
-  const Quiet quiet;
+  const LibraryCall call;
   const Hdf5Handle value = attribute(object_name, name);
   const Hdf5Handle type = own_type(H5Aget_type(value.id()));
   const Hdf5Handle space = own_space(H5Aget_space(value.id()));
@@ -193,7 +195,7 @@ std::string unfit(hid_t attribute, bool whole) {
 
 std::int64_t Hdf5File::read_int_attribute(const std::string& object_name,
                                           const std::string& name) const {
-  const Quiet quiet;
+  const LibraryCall call;
   const Hdf5Handle stored = attribute(object_name, name);
   const std::string wanted = unfit(stored.id(), true);
   std::int64_t value = 0;
@@ -206,7 +208,7 @@ std::int64_t Hdf5File::read_int_attribute(const std::string& object_name,
 
 double Hdf5File::read_double_attribute(const std::string& object_name,
                                        const std::string& name) const {
-  const Quiet quiet;
+  const LibraryCall call;
   const Hdf5Handle stored = attribute(object_name, name);
   const std::string wanted = unfit(stored.id(), false);
   double value = 0;
@@ -219,7 +221,7 @@ double Hdf5File::read_double_attribute(const std::string& object_name,
 
 void Hdf5File::write_strings(const std::string& name,
                              const std::vector<std::string>& values) {
-  const Quiet quiet;
+  const LibraryCall call;
   make_parents(name);
   const hsize_t count = values.size();
   std::vector<const char*> text;
@@ -238,7 +240,7 @@ void Hdf5File::write_strings(const std::string& name,
 }
 
 std::vector<std::string> Hdf5File::read_strings(const std::string& name) const {
-  const Quiet quiet;
+  const LibraryCall call;
   const Hdf5Info about = info(name);
   if (about.kind != Hdf5Kind::string || about.shape.size() != 1) {
     throw Error(code_,

@@ -58,7 +58,10 @@ std::vector<hsize_t> chunk_of(const std::vector<std::int64_t>& shape,
   return chunk;
 }
 
-/// Selects rows [begin, end) of a dataset's space; returns the space of that many values.
+}  // namespace
+
+namespace detail {
+
 Hdf5Handle select_rows(hid_t file_space, const std::vector<std::int64_t>& shape,
                        std::int64_t begin, std::int64_t end) {
   if (shape.empty()) return own_space(H5Screate(H5S_SCALAR));
@@ -71,7 +74,7 @@ Hdf5Handle select_rows(hid_t file_space, const std::vector<std::int64_t>& shape,
       H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr));
 }
 
-}  // namespace
+}  // namespace detail
 
 std::int64_t Hdf5Info::values() const {
   std::int64_t product = 1;
@@ -85,7 +88,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }
 
 Hdf5Info Hdf5File::info(const std::string& name) const {
-  const Quiet quiet;
+  const LibraryCall call;
   const Hdf5Handle set = dataset(name);
   const Hdf5Handle type = own_type(H5Dget_type(set.id()));
   const Hdf5Handle space = own_space(H5Dget_space(set.id()));
@@ -98,6 +101,12 @@ Hdf5Info Hdf5File::info(const std::string& name) const {
   Hdf5Info out;
   out.shape.assign(extent.begin(), extent.end());
   if (H5Sget_simple_extent_type(space.id()) == H5S_NULL) out.shape = {0};
+  const Hdf5Handle creation = own_property(H5Dget_create_plist(set.id()));
+  if (rank > 0 && H5Pget_layout(creation.id()) == H5D_CHUNKED) {
+    std::vector<hsize_t> chunk(static_cast<std::size_t>(rank));
+    H5Pget_chunk(creation.id(), rank, chunk.data());
+    out.chunk.assign(chunk.begin(), chunk.end());
+  }
   out.kind = kind_of(type.id());
   out.bytes = static_cast<std::int64_t>(H5Tget_size(type.id()));
   return out;
@@ -107,7 +116,7 @@ template <class T>
 void Hdf5File::create_dataset(const std::string& name,
                               const std::vector<std::int64_t>& shape,
                               const Hdf5WriteOptions& options) {
-  const Quiet quiet;
+  const LibraryCall call;
   make_parents(name);
   const std::vector<hsize_t> extent(shape.begin(), shape.end());
   const Hdf5Handle space =
@@ -131,7 +140,6 @@ void Hdf5File::create_dataset(const std::string& name,
 
 void Hdf5File::write_values(const std::string& name, std::int64_t memory_type,
                             const void* data, std::int64_t begin, std::int64_t end) {
-  const Quiet quiet;
   const Hdf5Info about = info(name);
   KAN_REQUIRE(
       0 <= begin && begin <= end && end <= (about.shape.empty() ? 1 : about.shape[0]),
@@ -149,7 +157,6 @@ void Hdf5File::write_values(const std::string& name, std::int64_t memory_type,
 
 void Hdf5File::read_values(const std::string& name, std::int64_t memory_type, void* out,
                            std::int64_t begin, std::int64_t end) const {
-  const Quiet quiet;
   const Hdf5Info about = info(name);
   if (begin == end || about.values() == 0) return;
   const Hdf5Handle set = dataset(name);
@@ -174,12 +181,14 @@ void Hdf5File::read_values(const std::string& name, std::int64_t memory_type, vo
 template <class T>
 void Hdf5File::write_rows(const std::string& name, const T* data, std::int64_t begin,
                           std::int64_t end) {
+  const LibraryCall call;
   write_values(name, Types<T>::memory(), data, begin, end);
 }
 
 template <class T>
 std::vector<T> Hdf5File::read_rows(const std::string& name, std::int64_t begin,
                                    std::int64_t end) const {
+  const LibraryCall call;
   const Hdf5Info about = info(name);
   if (!about.numeric()) {
     throw Error(code_,

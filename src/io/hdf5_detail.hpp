@@ -1,9 +1,11 @@
-// What the files of the HDF5 layer share: the C header, the silencing of the library's
-// error stack, the text of its reason, and makers of handles. Included by hdf5*.cpp only.
+// What the files of the HDF5 layer share: the C header, the lock around the library and
+// the silencing of its error stack, the text of its reason, and makers of handles.
+// Included by hdf5*.cpp only.
 #pragma once
 
 #include <hdf5.h>
 
+#include <mutex>
 #include <string>
 #include <type_traits>
 
@@ -13,20 +15,20 @@ namespace kan::io::detail {
 
 static_assert(std::is_same_v<hid_t, std::int64_t>, "HDF5 1.10 or newer");
 
-/// Turns the automatic printing of errors off, and back to what it was.
-class Quiet {
+/// A call into the library, which is not safe for threads: others wait until it ends, so
+/// every function that calls the library begins with one of these; they nest. The
+/// library's automatic printing of errors is off meanwhile.
+class LibraryCall {
  public:
-  Quiet() {
-    H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  }
-  ~Quiet() { H5Eset_auto2(H5E_DEFAULT, function_, data_); }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
+  LibraryCall();
+  ~LibraryCall();
+  LibraryCall(const LibraryCall&) = delete;
+  LibraryCall& operator=(const LibraryCall&) = delete;
 
  private:
-  H5E_auto2_t function_ = nullptr;
-  void* data_ = nullptr;
+  std::unique_lock<std::recursive_mutex> alone_;
+  H5E_auto2_t print_ = nullptr;
+  void* print_data_ = nullptr;
 };
 
 /// The deepest description on the error stack, with the system's words where it has them.
@@ -43,5 +45,9 @@ inline Hdf5Handle own_attribute(hid_t id) { return {id, H5Aclose}; }
 Hdf5Handle string_type();
 
 Hdf5Kind kind_of(hid_t type);
+
+/// Selects rows [begin, end) of a dataset's space; returns the space of that many values.
+Hdf5Handle select_rows(hid_t file_space, const std::vector<std::int64_t>& shape,
+                       std::int64_t begin, std::int64_t end);
 
 }  // namespace kan::io::detail

@@ -30,7 +30,7 @@ std::string unique_name() {
 }  // namespace
 
 Hdf5File Hdf5File::create_in_memory(const std::string& name, Code code) {
-  const Quiet quiet;
+  const LibraryCall call;
   Hdf5File out(name, code);
   const Hdf5Handle creation = own_property(H5Pcreate(H5P_FILE_CREATE));
   H5Pset_obj_track_times(creation.id(), false);
@@ -42,7 +42,7 @@ Hdf5File Hdf5File::create_in_memory(const std::string& name, Code code) {
 }
 
 std::vector<std::byte> Hdf5File::close_to_bytes() {
-  const Quiet quiet;
+  const LibraryCall call;
   flush();
   const ssize_t size = H5Fget_file_image(file_.id(), nullptr, 0);
   if (size < 0) fail("cannot take the file out of memory", "check the memory left");
@@ -56,7 +56,7 @@ std::vector<std::byte> Hdf5File::close_to_bytes() {
 
 Hdf5File Hdf5File::open_bytes(std::span<const std::byte> bytes, const std::string& name,
                               Code code) {
-  const Quiet quiet;
+  const LibraryCall call;
   Hdf5File out(name, code);
   const Hdf5Handle access = core_access();
   // HDF5 copies the bytes; its interface only lacks the const.

@@ -147,6 +147,8 @@ inline constexpr Integer stop_patience("stop", "patience");
 
 inline constexpr Key<Backend> parallel_backend("parallel", "backend");
 inline constexpr Key<parallel::GpuAware> parallel_gpu_aware("parallel", "gpu_aware");
+inline constexpr Key<parallel::Algorithm> parallel_algorithm("parallel", "algorithm");
+inline constexpr Key<parallel::MessageLayout> parallel_message("parallel", "message");
 inline constexpr Flag parallel_reproducible("parallel", "reproducible");
 inline constexpr Integer parallel_shard_rows("parallel", "shard_rows");
 inline constexpr Integer parallel_max_shards("parallel", "max_shards");

@@ -61,6 +61,8 @@ TrainOptions train_options(const Deck& deck) {
   set(deck, key::run_warmup_steps, options.warmup_steps);
   set(deck, key::run_seed, options.seed);
   set(deck, key::data_shuffle, options.shuffle);
+  set(deck, key::parallel_algorithm, options.algorithm);
+  set(deck, key::parallel_message, options.message);
   set(deck, key::parallel_reproducible, options.reproducible);
   set(deck, key::parallel_shard_rows, options.shard_rows);
   set(deck, key::parallel_max_shards, options.max_shards);

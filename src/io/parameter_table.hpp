@@ -256,6 +256,14 @@ inline constexpr Parameter kParameters[] = {
      .choices = "auto on off",
      .doc = "With mpi on GPUs: device memory goes to the MPI library as it is (auto: "
             "where the library says it can and a test at the start agrees)."},
+    {.block = "parallel", .name = "algorithm", .type = Type::choice, .fallback = "auto",
+     .choices = "auto library tree",
+     .doc = "Who adds gradients over ranks: the message library's all-reduce, or our own "
+            "exchange between pairs of ranks; auto: tree for messages in host memory."},
+    {.block = "parallel", .name = "message", .type = Type::choice, .fallback = "flat",
+     .choices = "flat tensors",
+     .doc = "The gradient in one message, or in one for each array of parameters; the "
+            "latter for comparison."},
     {.block = "parallel", .name = "reproducible", .type = Type::boolean,
      .fallback = "false",
      .doc = "Bit-equal results for every number of threads and ranks."},

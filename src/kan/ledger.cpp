@@ -119,14 +119,15 @@ void Ledger<T>::judge(const Exec& exec, const View1<T>& gradient, double factor,
 }
 
 template <class T>
-Outcome Ledger<T>::take(const std::function<void()>& check) {
+Outcome Ledger<T>::take(const std::function<void(double)>& check) {
   KAN_REQUIRE(pending() > 0, "Ledger: no update is under way");
   const volatile std::int64_t* const stamp = stamp_.data();
   const auto start = std::chrono::steady_clock::now();
   for (int polls = 1; *stamp <= taken_; ++polls) {
     if (polls % 256 != 0) continue;
-    check();
-    if (std::chrono::steady_clock::now() - start > std::chrono::milliseconds(20))
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    check(waited.count());
+    if (waited > std::chrono::milliseconds(20))
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   return outcomes_(taken_++ % kSlots);

@@ -38,8 +38,9 @@ class Ledger {
 
   /// Updates judged or under way whose outcome has not been taken.
   std::int64_t pending() const { return queued_ - taken_; }
-  /// The oldest one; waits for it, calling check now and then.
-  Outcome take(const std::function<void()>& check);
+  /// The oldest one; waits for it, calling check now and then
+  /// with the seconds that it has waited.
+  Outcome take(const std::function<void(double)>& check);
   /// Adds what this rank's rows have counted since the last call; fences.
   void take_counts(const Exec& exec, Progress& progress);
 

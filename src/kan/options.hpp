@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/algorithm.hpp"
+
 namespace kan {
 
 enum class Base { silu, identity, none };
@@ -70,6 +72,8 @@ struct TrainOptions {
   /// Updates by which the host may read outcomes late; -1: by the backend. Not where sums
   /// over ranks are reproducible.
   int late = -1;
+  parallel::Algorithm algorithm = parallel::Algorithm::automatic;
+  parallel::MessageLayout message = parallel::MessageLayout::flat;
   bool diagnose = false;      ///< a barrier before each sum tells waiting from transfer
   double target_loss = 0;     ///< 0: off
   std::int64_t patience = 0;  ///< epochs; 0: off

@@ -21,7 +21,9 @@ enum class Purpose : std::uint32_t {
   data_split = 3,   ///< which rows are validation and test
   initialize = 4,   ///< initial parameters; part = layer
   order = 5,        ///< order of the rows in an epoch
-  grid_samples = 6  ///< rows that a grid is adapted to
+  grid_samples = 6,  ///< rows that a grid is adapted to
+  chunk_order = 7,   ///< order of the chunks of a streamed set in an epoch
+  window_order = 8   ///< order of the rows in a window of chunks
 };
 
 /// Stream of a purpose; part is a number within it (a column, a layer).

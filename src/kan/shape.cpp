@@ -59,6 +59,17 @@ std::int64_t Shape::edges() const {
   return sum;
 }
 
+std::vector<std::int64_t> Shape::tensors() const {
+  std::vector<std::int64_t> lengths;
+  for (int l = 0; l < layers(); ++l) {
+    const std::int64_t of_one = std::int64_t(layers_[l].in) * layers_[l].out;
+    lengths.push_back(coefficients(l) * of_one);
+    if (has_base(l)) lengths.push_back(of_one);
+    if (scale_trained_) lengths.push_back(of_one);
+  }
+  return lengths;
+}
+
 std::int64_t Shape::parameters_pykan() const {
   std::int64_t sum = 0;
   for (const LayerShape& s : layers_)

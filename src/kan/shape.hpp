@@ -39,6 +39,9 @@ class Shape {
   std::int64_t offset(int l) const { return offsets_[l]; }
   std::int64_t parameters() const { return offsets_.back(); }
   std::int64_t edges() const;
+  /// Lengths of all parameter arrays: per layer coefficients, base weights, spline
+  /// scales. In the flat buffers they are interleaved.
+  std::vector<std::int64_t> tensors() const;
   /// All numbers that PyKAN counts for this network, trained or not:
   /// in*out*(G+k+8) + in*(G+2k+1) + 4*out per layer.
   std::int64_t parameters_pykan() const;

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <cstdint>
+#include <type_traits>
 
 // In front of a loop whose iterations do not depend on each other: the compiler need not
 // prove it to vectorise.
@@ -33,5 +34,12 @@ using HostView1 = Kokkos::View<T*, Kokkos::LayoutRight, Kokkos::HostSpace>;
 /// True where the default execution space runs on the host (OpenMP, Serial, Threads).
 inline constexpr bool kHostExecution =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible;
+
+/// Where messages between ranks leave from and arrive: pinned where kernels run on a
+/// device, else the memory of the kernels.
+using MessageMemory =
+    std::conditional_t<kHostExecution, Memory, Kokkos::SharedHostPinnedSpace>;
+template <class T>
+using MessageView1 = Kokkos::View<T*, Kokkos::LayoutRight, MessageMemory>;
 
 }  // namespace kan

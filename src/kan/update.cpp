@@ -22,9 +22,16 @@ Update<T>::Update(const Exec& exec, const Network<T>& network, Engine<T>& engine
       leaves_(parts.leaves),
       timer_(timer),
       optimizer_(options.optimizer, network.shape().parameters()),
-      reducer_(communicator, network.shape().parameters()),
+      reducer_(communicator, network.shape().parameters(), options.algorithm,
+               options.message == parallel::MessageLayout::tensors
+                   ? network.shape().tensors()
+                   : std::vector<std::int64_t>()),
       outside_(network.shape().layers(), 0) {
   const int ranks = communicator.size();
+  if (parts.by_leaves && options.algorithm == parallel::Algorithm::library)
+    throw Error(Code::usage,
+                "parallel/reproducible: the sums of parallel/algorithm = library depend "
+                "on the number of ranks; leave one of them out");
   if (parts.by_leaves && ranks > leaves_)
     throw Error(Code::usage, "parallel/reproducible: " + std::to_string(ranks) +
                                  " ranks, but only " + std::to_string(leaves_) +
@@ -105,7 +112,8 @@ template <class T>
 Outcome Update<T>::take() {
   const std::optional<Outcome> outcome = started_.front();
   started_.pop_front();
-  return outcome ? *outcome : ledger_->take([this] { communicator_.check(); });
+  return outcome ? *outcome
+                 : ledger_->take([this](double waited) { communicator_.check(waited); });
 }
 
 template <class T>

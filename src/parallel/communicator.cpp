@@ -142,6 +142,16 @@ void Communicator::allreduce_sum(const Exec& exec, const View1<float>& values) {
 void Communicator::allreduce_sum(const Exec& exec, const View1<double>& values) {
   allreduce(exec, values.data(), values.size(), Element::float64);
 }
+void Communicator::queue(const Exec& exec, void* data, std::size_t n, Element element) {
+  const Meter meter(*this, Operation::allreduce, n * element_bytes(element));
+  do_queue_sum(exec, data, n, element);
+}
+void Communicator::queue_sum(const Exec& exec, const View1<float>& values) {
+  queue(exec, values.data(), values.size(), Element::float32);
+}
+void Communicator::queue_sum(const Exec& exec, const View1<double>& values) {
+  queue(exec, values.data(), values.size(), Element::float64);
+}
 Ticket Communicator::start_allreduce_sum(std::span<float> values) {
   return start_allreduce(values.data(), values.size(), Element::float32);
 }
@@ -268,6 +278,7 @@ std::unique_ptr<Communicator> make_communicator(const CommunicatorOptions& optio
   if (reason != nullptr) {
     *reason = communicator->name() + ": " + std::to_string(communicator->size()) +
               (communicator->size() == 1 ? " rank" : " ranks");
+    if (!communicator->details().empty()) *reason += ", " + communicator->details();
   }
   return communicator;
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kan/types.hpp"
+#include "parallel/algorithm.hpp"
 
 namespace kan::parallel {
 
@@ -83,6 +84,12 @@ class Communicator {
   const std::string& name() const { return name_; }
   /// Whether sums of gradients are left out, for measurements of what they cost.
   virtual bool silent() const { return false; }
+  /// Who adds gradients fastest here. Messages in host memory: the tree, as libraries
+  /// keep no deadline in the calls that they are fast in.
+  virtual Algorithm preferred() const { return Algorithm::tree; }
+
+  /// How device memory travels, for the log; empty where there is nothing to say.
+  virtual std::string details() const { return {}; }
 
   /// Copies root's values to all; the same length everywhere.
   template <Plain T>
@@ -103,6 +110,15 @@ class Communicator {
   /// before, finished when the call returns.
   void allreduce_sum(const Exec& exec, const View1<float>& values);
   void allreduce_sum(const Exec& exec, const View1<double>& values);
+  /// The same, but it may return before the sum is finished: what is put into exec's
+  /// queue later sees it. Where the host needs it, finish_sums() waits, with the
+  /// deadline.
+  void queue_sum(const Exec& exec, const View1<float>& values);
+  void queue_sum(const Exec& exec, const View1<double>& values);
+  virtual void finish_sums() {}
+  /// Local: throws code 6 where a queued sum has failed, or when the caller has waited
+  /// for longer than the deadline for what comes after it.
+  virtual void check(double /*seconds_waited*/) {}
   /// Starts a sum and returns; all ranks start in the same order.
   [[nodiscard]] Ticket start_allreduce_sum(std::span<float> values);
   [[nodiscard]] Ticket start_allreduce_sum(std::span<double> values);
@@ -142,8 +158,6 @@ class Communicator {
   static constexpr int kNobody = -1;
 
   void barrier();
-  /// Local: throws code 6 where a sum under way has failed or waits for too long.
-  virtual void check() {}
   /// The update under way, for messages about ranks that do not arrive.
   void set_step(std::int64_t step) { step_ = step; }
   /// One communicator per colour, ranks ordered by (key, rank); a negative colour takes
@@ -172,6 +186,10 @@ class Communicator {
   virtual void do_broadcast(Bytes data, int root) = 0;
   virtual void do_allreduce(void* data, std::size_t n, Element, Reduction) = 0;
   virtual void do_allreduce_sum(const Exec& exec, void* data, std::size_t n, Element) = 0;
+  virtual void do_queue_sum(const Exec& exec, void* data, std::size_t n,
+                            Element element) {
+    do_allreduce_sum(exec, data, n, element);
+  }
   virtual std::unique_ptr<Ticket::Pending> do_start_allreduce_sum(void* data,
                                                                   std::size_t n,
                                                                   Element) = 0;
@@ -192,6 +210,7 @@ class Communicator {
   void sendrecv_bytes(ConstBytes send, int destination, Bytes receive, int source);
   void allreduce(void* data, std::size_t n, Element, Reduction);
   void allreduce(const Exec& exec, void* data, std::size_t n, Element);
+  void queue(const Exec& exec, void* data, std::size_t n, Element);
   Ticket start_allreduce(void* data, std::size_t n, Element);
   static std::vector<std::size_t> in_bytes(Counts counts, std::size_t element);
 
@@ -203,9 +222,6 @@ class Communicator {
   std::array<Statistics, kOperations> statistics_{};
 };
 
-/// Who adds the gradients of ranks: our exchange between pairs of ranks (exchange.hpp),
-/// or the message library's all-reduce. automatic: the backend's faster one.
-enum class Algorithm { automatic, library, tree };
 /// Whether device memory is handed to the MPI library; automatic: after a test at start.
 enum class GpuAware { automatic, on, off };
 
@@ -213,7 +229,6 @@ struct CommunicatorOptions {
   std::string backend = "auto";  ///< auto, or a name of backend_names()
   /// Seconds that a call waits for the other ranks before it fails with code 6.
   double timeout = 120;
-  Algorithm algorithm = Algorithm::automatic;
   GpuAware gpu_aware = GpuAware::automatic;
   /// Longer messages travel in pieces of this many bytes (message libraries count in
   /// int).

@@ -81,11 +81,11 @@ class Launch {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   int nodes() const { return nodes_; }
+  /// Lowest rank on the same node: what the node is known by.
+  int node_lead() const { return node_lead_; }
   /// Node of each rank, counted from 0 in the order of their first ranks: ranks that can
   /// share memory are on one node.
   const std::vector<int>& node_of() const { return node_of_; }
-  /// Lowest rank on the same node: what the node is known by.
-  int node_lead() const { return node_lead_; }
   /// Rank among those on the same node, and how many those are.
   int local_rank() const { return local_rank_; }
   int local_ranks() const { return cpus_.node_ranks; }

@@ -17,6 +17,7 @@
 
 #include "kan/error.hpp"
 #include "parallel/backends.hpp"
+#include "parallel/gpu_aware.hpp"
 #include "parallel/mpi_check.hpp"
 #include "parallel/mpi_deadline.hpp"
 
@@ -63,10 +64,11 @@ class MpiCommunicator final : public Communicator {
  public:
   /// Takes over comm. name: "mpi", or "null": no sums of gradients.
   MpiCommunicator(MPI_Comm comm, const CommunicatorOptions& options,
-                  const std::string& name)
+                  const std::string& name, const std::string& path)
       : Communicator(name, rank_of(comm), size_of_comm(comm)),
         comm_(comm),
         options_(options),
+        path_(path),
         deadline_(comm, options.timeout) {
     KAN_CHECK_MPI(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
   }
@@ -77,6 +79,10 @@ class MpiCommunicator final : public Communicator {
     if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
   }
   bool silent() const override { return name() == "null"; }
+  Algorithm preferred() const override {
+    return kHostExecution || options_.stage ? Algorithm::tree : Algorithm::library;
+  }
+  std::string details() const override { return kHostExecution ? "" : path_; }
 
  private:
   static int rank_of(MPI_Comm comm) {
@@ -112,9 +118,16 @@ class MpiCommunicator final : public Communicator {
 
   void do_allreduce_sum(const Exec& exec, void* data, std::size_t n,
                         Element element) override {
-    if (kHostExecution && !options_.stage) {
+    if (!options_.stage) {
       exec.fence("kan::parallel::mpi: values to be summed are complete");
-      do_allreduce(data, n, element, Reduction::sum);
+      if (kHostExecution) return do_allreduce(data, n, element, Reduction::sum);
+      // Libraries add in device memory in blocking calls only: see first that all ranks
+      // are there.
+      do_barrier();
+      in_pieces(n, piece(element), [&](std::size_t offset, int count) {
+        KAN_CHECK_MPI(MPI_Allreduce(MPI_IN_PLACE, at(data, offset, element), count,
+                                    mpi_type(element), MPI_SUM, comm_));
+      });
     } else if (element == Element::float32) {
       allreduce_staged(exec, static_cast<float*>(data), n, element);
     } else {
@@ -206,7 +219,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm part = MPI_COMM_NULL;
     KAN_CHECK_MPI(MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, &part));
     if (part == MPI_COMM_NULL) return nullptr;
-    return std::make_unique<MpiCommunicator>(part, options_, name());
+    return std::make_unique<MpiCommunicator>(part, options_, name(), path_);
   }
 
   void do_abort(int code) override {
@@ -287,6 +300,7 @@ class MpiCommunicator final : public Communicator {
   using Pinned = Kokkos::View<std::byte*, Kokkos::SharedHostPinnedSpace>;
   MPI_Comm comm_;
   CommunicatorOptions options_;
+  std::string path_;  ///< of device memory, and why
   MpiDeadline deadline_;
   Exchange exchange_{*this};
   Pinned pinned_;
@@ -313,8 +327,6 @@ std::unique_ptr<Communicator> make(const CommunicatorOptions& options,
                                    const std::string& name) {
   KAN_REQUIRE(options.piece_bytes >= 1 && options.piece_bytes <= INT_MAX,
               "piece_bytes must lie between 1 and 2^31 - 1");
-  KAN_REQUIRE(options.stage || kHostExecution,
-              "device memory must be staged for the MPI library");
   if (!mpi_running()) {
     throw Error(Code::launch, "parallel/backend = " + name +
                                   ": MPI is not started in this process; start it "
@@ -322,7 +334,13 @@ std::unique_ptr<Communicator> make(const CommunicatorOptions& options,
   }
   MPI_Comm world = MPI_COMM_NULL;
   KAN_CHECK_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &world));
-  return std::make_unique<MpiCommunicator>(world, options, name);
+  CommunicatorOptions chosen = options;
+  std::string reason;
+  // Before Kokkos is started ranks exchange texts only.
+  const bool aware =
+      Kokkos::is_initialized() && gpu_aware(world, options.gpu_aware, reason);
+  if (!kHostExecution) chosen.stage = !aware;
+  return std::make_unique<MpiCommunicator>(world, chosen, name, reason);
 }
 
 }  // namespace

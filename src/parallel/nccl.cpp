@@ -57,6 +57,13 @@ class NcclCommunicator final : public Communicator {
     link_.connect(start.id, rank(), size());
   }
 
+  Algorithm preferred() const override { return Algorithm::library; }
+  void finish_sums() override {
+    if (queued_) link_.wait(step());
+    queued_ = false;
+  }
+  void check(double seconds_waited) override { link_.check(seconds_waited, step()); }
+
  private:
   /// What ranks say in host memory.
   Communicator& inner() {
@@ -66,12 +73,17 @@ class NcclCommunicator final : public Communicator {
 
   void do_allreduce_sum(const Exec& exec, void* data, std::size_t n,
                         Element element) override {
+    do_queue_sum(exec, data, n, element);
+    finish_sums();
+  }
+  void do_queue_sum(const Exec& exec, void* data, std::size_t n,
+                    Element element) override {
     if (n == 0) return;  // on all ranks
+    queued_ = true;
     link_.start_sum(
         data, n,
         element == Element::float32 ? NcclElement::float32 : NcclElement::float64,
         stream_of(exec), step());
-    link_.wait(step());
   }
 
   void do_broadcast(std::span<std::byte> data, int root) override {
@@ -146,6 +158,7 @@ class NcclCommunicator final : public Communicator {
   RankPlace place_;
   CommunicatorOptions options_;
   NcclLink link_;
+  bool queued_ = false;
 };
 
 }  // namespace

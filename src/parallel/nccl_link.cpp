@@ -122,6 +122,14 @@ void NcclLink::wait(std::int64_t step) {
   }
 }
 
+void NcclLink::check(double seconds_waited, std::int64_t step) {
+  KAN_REQUIRE(comm_ != nullptr, "NCCL was aborted: there is nothing to wait for");
+  const NcclResult state = api_.state(comm_);
+  const bool good = state == NcclResult::success || state == NcclResult::in_progress;
+  if (!good) fail("a sum over NCCL", state, step);
+  if (seconds_waited > seconds_) fail("a sum over NCCL", NcclResult::in_progress, step);
+}
+
 void NcclLink::fail(const std::string& what, NcclResult result, std::int64_t step) {
   const bool running = step != kBeforeStep;
   std::string text = running ? "step " + std::to_string(step) + ": " : std::string();

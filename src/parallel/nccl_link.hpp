@@ -36,6 +36,9 @@ class NcclLink {
   /// Returns when what was started last is finished. step: the update under way, for
   /// messages.
   void wait(std::int64_t step);
+  /// Local: one look at what was started. Throws where it has failed, or where the caller
+  /// has waited for longer than the deadline.
+  void check(double seconds_waited, std::int64_t step);
   /// Gives up without waiting for anybody; never throws. Where the library does not come
   /// back from it, the process is set to end by SIGALRM in 20 s.
   void abort() noexcept;

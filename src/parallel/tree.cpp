@@ -1,12 +1,15 @@
-// The exchange and the last additions of the fixed tree. A block of a round's message, in
-// 64-bit words: [non-finite count | flags | losses of its subtrees] in the first round,
-// then the round's elements of each subtree, padded to whole words.
+// Messages and additions of the fixed tree. Lanes stand in the margins around the partial
+// sums, so that a message is sent from where the sums are; only segments are copied
+// together first. A rank's block, for P not a power of two:
+//   [non-finite count | flags | losses of its subtrees] in 64-bit words, then of each
+//   subtree the elements (all, or those of the receiver's segment)
 #include "parallel/tree.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -16,9 +19,12 @@ namespace kan::parallel {
 namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
-constexpr std::size_t kLaneHeader = 2;       // words before the losses
-constexpr std::int64_t kBlock = 2048;        // elements added at a time, to stay in cache
-constexpr std::int64_t kThreaded = 1 << 14;  // below this, starting threads costs more
+constexpr std::size_t kLaneHeader = 2;         // words before the losses
+constexpr std::size_t kMarginBytes = 512;      // room for the lane of 62 subtrees
+constexpr std::size_t kSegmentUnit = 16;       // elements
+constexpr std::size_t kGatherBytes = 1 << 16;  // of all ranks; above, segments
+constexpr std::int64_t kBlock = 2048;          // elements added at a time, for the cache
+constexpr std::size_t kThreaded = 1 << 14;     // below this, starting threads costs more
 
 std::uint64_t pack(const StopFlags& stop) {
   return (stop.signal_stop ? 1u : 0u) | (stop.signal_checkpoint ? 2u : 0u) |
@@ -31,13 +37,19 @@ StopFlags unpack(std::uint64_t bits) {
           (bits & 16) != 0};
 }
 
+std::size_t checked(std::int64_t parameters) {
+  KAN_REQUIRE(parameters >= 0, "TreeReducer: negative number of parameters");
+  return static_cast<std::size_t>(parameters);
+}
+
 }  // namespace
 
 template <class T>
 TreeReducer<T>::TreeReducer(Communicator& communicator, std::int64_t parameters,
-                            std::int64_t leaves, std::size_t round_bytes)
-    : communicator_(communicator), parameters_(parameters) {
-  KAN_REQUIRE(parameters >= 0, "TreeReducer: negative number of parameters");
+                            std::int64_t leaves)
+    : communicator_(communicator),
+      parameters_(checked(parameters)),
+      pairwise_(communicator) {
   KAN_REQUIRE(leaves >= 1 && (leaves & (leaves - 1)) == 0,
               "TreeReducer: the number of leaves must be a power of two");
   const int ranks = communicator.size();
@@ -60,7 +72,7 @@ TreeReducer<T>::TreeReducer(Communicator& communicator, std::int64_t parameters,
   std::size_t node = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto subtrees = aligned_subtrees(rank_leaves(leaves, ranks, rank));
-    subtree_counts_.push_back(subtrees.size());
+    subtrees_.push_back(subtrees.size());
     if (rank == communicator.rank()) own_ = subtrees;
     for (const Subtree& tree : subtrees) {
       stack.push_back({tree.count, node++});
@@ -72,63 +84,125 @@ TreeReducer<T>::TreeReducer(Communicator& communicator, std::int64_t parameters,
       }
     }
   }
-  const auto fitting =
-      static_cast<std::int64_t>(round_bytes / (node * sizeof(T))) / 16 * 16;
-  round_ = std::max<std::int64_t>(16, fitting);
-  partials_ = View1<T>("kan::TreeReducer::partials",
-                       own_.size() * static_cast<std::size_t>(parameters));
-  host_ = Kokkos::create_mirror_view(partials_);
+  constexpr std::size_t margin = kMarginBytes / sizeof(T);
+  const std::size_t length = own_.size() * parameters_;
+  const MessageView1<T> host("kan::TreeReducer::partials", margin + length + margin);
+  staged_ =
+      Kokkos::subview(host, std::pair<std::size_t, std::size_t>(margin, margin + length));
+  values_ = staged_.data();
+  if constexpr (kHostExecution) {
+    partials_ = staged_;
+  } else {
+    partials_ = View1<T>("kan::TreeReducer::partials_d", length);
+  }
   nodes_.resize(node);
+  losses_.resize(node);
+  method_ = std::has_single_bit(static_cast<unsigned>(ranks)) ? Method::pairwise
+            : node * parameters_ * sizeof(T) <= kGatherBytes  ? Method::gather
+                                                              : Method::segments;
+  if (method_ != Method::pairwise) plan_messages();
 }
 
 template <class T>
 View1<T> TreeReducer<T>::gradient() const {
-  return Kokkos::subview(partials_,
-                         std::pair<std::int64_t, std::int64_t>(0, parameters_));
+  return Kokkos::subview(partials_, std::pair<std::size_t, std::size_t>(0, parameters_));
 }
 
-/// Gathers elements [begin, end) of all subtrees, behind the ranks' lanes where there is
-/// one (first round; each rank's has its own length). Sets words_ and nodes_.
+/// Elements that the lane of this many subtrees takes.
 template <class T>
-void TreeReducer<T>::gather(std::int64_t begin, std::int64_t end,
-                            std::span<const std::uint64_t> lane) {
-  const std::size_t bytes = static_cast<std::size_t>(end - begin) * sizeof(T);
-  const auto lane_words = [&](std::size_t subtrees) {
-    return lane.empty() ? 0 : kLaneHeader + subtrees;
+std::size_t TreeReducer<T>::lane_length(std::size_t subtrees) {
+  return (kLaneHeader + subtrees) * kWord / sizeof(T);
+}
+
+/// Lengths of segments and blocks, the same ones in every step.
+template <class T>
+void TreeReducer<T>::plan_messages() {
+  const std::size_t ranks = subtrees_.size(), n = parameters_, own = own_.size();
+  const std::size_t width =
+      (n + ranks * kSegmentUnit - 1) / (ranks * kSegmentUnit) * kSegmentUnit;
+  const bool gather = method_ == Method::gather;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t begin = std::min(rank * width, n);
+    segments_.push_back(gather ? n : std::min(width, n - begin));
+    sent_lengths_.push_back(lane_length(own) + own * segments_.back());
+  }
+  length_ = segments_[static_cast<std::size_t>(communicator_.rank())];
+  for (const std::size_t subtrees : subtrees_)
+    received_lengths_.push_back(lane_length(subtrees) + subtrees * length_);
+  const auto sum = [](const std::vector<std::size_t>& lengths) {
+    return std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
   };
-  std::size_t total = 0;
-  words_.clear();
-  for (const std::size_t subtrees : subtree_counts_) {
-    words_.push_back(lane_words(subtrees) + (subtrees * bytes + kWord - 1) / kWord);
-    total += words_.back();
-  }
-  gathered_.resize(total);
-  sent_.assign(words_[static_cast<std::size_t>(communicator_.rank())], 0);
-  std::copy(lane.begin(), lane.end(), sent_.begin());
-  auto* to = reinterpret_cast<std::byte*>(sent_.data() + lane.size());
-  for (std::size_t j = 0; j < own_.size() && bytes > 0; ++j, to += bytes) {
-    std::memcpy(to, host_.data() + static_cast<std::int64_t>(j) * parameters_ + begin,
-                bytes);
-  }
-  communicator_.allgatherv(std::span<const std::uint64_t>(sent_), std::span(gathered_),
-                           words_);
-  std::size_t word = 0, node = 0;
-  for (std::size_t rank = 0; rank < words_.size(); ++rank) {
-    const std::size_t subtrees = subtree_counts_[rank];
-    T* elements = reinterpret_cast<T*>(gathered_.data() + word + lane_words(subtrees));
-    for (std::size_t j = 0; j < subtrees; ++j, elements += end - begin) {
-      nodes_[node++] = elements;
-    }
-    word += words_[rank];
-  }
+  if (!gather) sent_.resize(sum(sent_lengths_));
+  received_.resize(sum(received_lengths_));
 }
 
-/// The additions of the tree, for each of the round's elements; the sum ends in node 0.
+/// Sends this rank's partial sums with their lane, receives the others' into received_.
 template <class T>
-void TreeReducer<T>::add_up(std::int64_t length) {
+void TreeReducer<T>::exchange(const LaneWords& lane, std::span<const double> losses) {
+  const std::size_t own = own_.size(), header = lane_length(own);
+  T* const block = values_ - header;
+  auto* word = reinterpret_cast<std::byte*>(block);
+  const auto put = [&word](const auto& value) {
+    static_assert(sizeof value == kWord);
+    std::memcpy(word, &value, kWord);
+    word += kWord;
+  };
+  put(lane.count);
+  put(lane.flags);
+  for (const double loss : losses) put(std::isfinite(loss) ? loss : 0.0);
+
+  if (method_ == Method::gather) {
+    communicator_.allgatherv(std::span<const T>(block, header + own * parameters_),
+                             std::span<T>(received_), received_lengths_);
+    return;
+  }
+  T* to = sent_.data();
+  std::size_t begin = 0;
+  for (const std::size_t length : segments_) {
+    to = std::copy_n(block, header, to);
+    for (std::size_t j = 0; j < own; ++j)
+      to = std::copy_n(values_ + j * parameters_ + begin, length, to);
+    begin += length;
+  }
+  communicator_.alltoallv(std::span<const T>(sent_), sent_lengths_,
+                          std::span<T>(received_), received_lengths_);
+}
+
+/// Finds the elements of each subtree in the blocks received, and adds up their lanes.
+template <class T>
+LaneOut TreeReducer<T>::read_blocks() {
+  LaneOut out;
+  std::uint64_t flags = 0;
+  std::size_t node = 0;
+  T* block = received_.data();
+  for (const std::size_t subtrees : subtrees_) {
+    const auto word = [block](std::size_t index, auto value) {
+      std::memcpy(&value, reinterpret_cast<const std::byte*>(block) + index * kWord,
+                  kWord);
+      return value;
+    };
+    out.nonfinite += word(0, std::int64_t{0});
+    flags |= word(1, std::uint64_t{0});
+    T* elements = block + lane_length(subtrees);
+    for (std::size_t j = 0; j < subtrees; ++j, ++node, elements += length_) {
+      losses_[node] = word(kLaneHeader + j, 0.0);
+      nodes_[node] = elements;
+    }
+    block = elements;
+  }
+  for (const Merge& merge : merges_) losses_[merge.into] += losses_[merge.from];
+  out.loss_sum = losses_[0];
+  out.stop = unpack(flags);
+  return out;
+}
+
+/// The additions of the tree, for each element received; the sum ends in node 0.
+template <class T>
+void TreeReducer<T>::add_up() {
   const auto* merges = merges_.data();
   const std::size_t count = merges_.size();
   T* const* nodes = nodes_.data();
+  const auto length = static_cast<std::int64_t>(length_);
   const auto block = [=](const std::int64_t b) {
     const std::int64_t first = b * kBlock, last = std::min(first + kBlock, length);
     for (std::size_t m = 0; m < count; ++m) {
@@ -138,80 +212,51 @@ void TreeReducer<T>::add_up(std::int64_t length) {
     }
   };
   const std::int64_t blocks = (length + kBlock - 1) / kBlock;
-  if (length < kThreaded) {
+  if (length_ < kThreaded) {
     for (std::int64_t b = 0; b < blocks; ++b) block(b);
     return;
   }
   const HostExec host;
   Kokkos::parallel_for("kan::TreeReducer::add_up",
                        Kokkos::RangePolicy<HostExec>(host, 0, blocks), block);
-  host.fence("kan::TreeReducer: round is added up");
+  host.fence("kan::TreeReducer: subtrees are added up");
 }
 
 template <class T>
 LaneOut TreeReducer<T>::reduce(const Exec& exec, std::span<const double> losses,
                                const LaneIn& in) {
   KAN_REQUIRE(losses.size() == own_.size(), "TreeReducer: one loss a subtree");
-  std::vector<std::uint64_t> lane(kLaneHeader);
+  const auto bad = std::count_if(losses.begin(), losses.end(),
+                                 [](double loss) { return !std::isfinite(loss); });
   LaneIn mine = in;
   mine.loss_sum = 0;
-  std::int64_t bad = 0;
-  for (const double loss : losses) {
-    bad += std::isfinite(loss) ? 0 : 1;
-    lane.push_back(std::bit_cast<std::uint64_t>(std::isfinite(loss) ? loss : 0.0));
-  }
-  mine.nonfinite = std::max(mine.nonfinite, bad);
+  mine.nonfinite = std::max<std::int64_t>(mine.nonfinite, bad);
   mine = sanitized<double>(mine, communicator_.rank());
-  if (communicator_.size() == 1) {
-    return {std::bit_cast<double>(lane[kLaneHeader]), mine.nonfinite, mine.stop};
-  }
-  lane[0] = static_cast<std::uint64_t>(mine.nonfinite);
-  lane[1] = pack(mine.stop);
+  LaneWords lane{std::isfinite(losses[0]) ? losses[0] : 0.0, mine.nonfinite,
+                 pack(mine.stop)};
+  if (communicator_.size() == 1) return {lane.loss, lane.count, mine.stop};
 
+  if constexpr (!kHostExecution) Kokkos::deep_copy(exec, staged_, partials_);
   exec.fence("kan::TreeReducer: partial sums are complete");
-  if constexpr (!kHostExecution) Kokkos::deep_copy(host_, partials_);
   LaneOut out;
-  std::int64_t begin = 0;
-  do {
-    const std::int64_t end = std::min(begin + round_, parameters_);
-    const bool first = begin == 0;
-    gather(
-        begin, end,
-        first ? std::span<const std::uint64_t>(lane) : std::span<const std::uint64_t>());
-    if (first) out = read_lanes();
-    add_up(end - begin);
-    if (end > begin) {
-      std::memcpy(host_.data() + begin, nodes_[0],
-                  static_cast<std::size_t>(end - begin) * sizeof(T));
-    }
-    begin = end;
-  } while (begin < parameters_);
+  if (method_ == Method::pairwise) {
+    pairwise_.sum(std::span<T>(values_, parameters_), lane);
+    out = {lane.loss, lane.count, unpack(lane.flags)};
+  } else {
+    exchange(lane, losses);
+    out = read_blocks();
+    add_up();
+    if (method_ == Method::gather)
+      std::copy_n(nodes_[0], parameters_, values_);
+    else
+      communicator_.allgatherv(std::span<const T>(nodes_[0], length_),
+                               std::span<T>(values_, parameters_), segments_);
+  }
   if constexpr (!kHostExecution) {
-    const std::pair<std::int64_t, std::int64_t> root(0, parameters_);
-    Kokkos::deep_copy(exec, gradient(), Kokkos::subview(host_, root));
+    const std::pair<std::size_t, std::size_t> root(0, parameters_);
+    Kokkos::deep_copy(exec, gradient(), Kokkos::subview(staged_, root));
     exec.fence("kan::TreeReducer: sum is on the device");
   }
-  return out;
-}
-
-/// Counts, flags and the losses' own tree from the lanes of the first round.
-template <class T>
-LaneOut TreeReducer<T>::read_lanes() const {
-  LaneOut out;
-  std::uint64_t flags = 0;
-  std::vector<double> losses;
-  const std::uint64_t* block = gathered_.data();
-  for (std::size_t rank = 0; rank < subtree_counts_.size(); ++rank) {
-    out.nonfinite += static_cast<std::int64_t>(block[0]);
-    flags |= block[1];
-    for (std::size_t j = 0; j < subtree_counts_[rank]; ++j) {
-      losses.push_back(std::bit_cast<double>(block[kLaneHeader + j]));
-    }
-    block += words_[rank];
-  }
-  for (const Merge& merge : merges_) losses[merge.into] += losses[merge.from];
-  out.loss_sum = losses[0];
-  out.stop = unpack(flags);
   return out;
 }
 

@@ -78,9 +78,11 @@ std::string banner(const Session& s, const Shape& shape, const std::string& engi
   add(fmt::format("parameters: {} trained ({} as PyKAN counts them)", shape.parameters(),
                   shape.parameters_pykan()));
   text += fmt::format(
-      "memory per rank: {} (data {}, parameters {}, optimizer {}, gradient sums {}, "
+      "memory per rank: {} (data {}, {}parameters {}, optimizer {}, gradient sums {}, "
       "activations {})",
       bytes_text(double(memory.total())), bytes_text(double(memory.data)),
+      memory.windows > 0 ? fmt::format("windows {}, ", bytes_text(double(memory.windows)))
+                         : "",
       bytes_text(double(memory.parameters)), bytes_text(double(memory.optimizer)),
       bytes_text(double(memory.leaves)), bytes_text(double(memory.activations)));
   return text;

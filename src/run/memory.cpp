@@ -24,6 +24,7 @@ MemoryEstimate estimate_memory(const Shape& shape, const MemoryInputs& inputs) {
   tile += 2 * kTile * (shape.outputs() + kPad);
   const std::int64_t columns = shape.inputs() + inputs.target_columns;
   e.data = inputs.rows * columns * (inputs.bytes + std::int64_t(sizeof(double)));
+  e.windows = inputs.window_bytes;
   e.parameters = (2 * shape.parameters() + table) * inputs.bytes;
   e.optimizer = inputs.moments * shape.parameters() * inputs.bytes;
   e.leaves = inputs.leaves * table * inputs.bytes;
@@ -37,6 +38,7 @@ void check_memory(const MemoryEstimate& estimate, int ranks_on_node) {
   if (host.free <= 0 || needed <= double(host.free)) return;
   const std::vector<std::pair<std::int64_t, const char*>> parts = {
       {estimate.data, "the data (fewer rows)"},
+      {estimate.windows, "windows of streamed rows (data/replicate_below)"},
       {estimate.parameters, "the parameters (network/widths, network/grid)"},
       {estimate.optimizer, "the optimizer (optimizer/type = sgd has no moments)"},
       {estimate.leaves, "gradient sums (parallel/max_shards, run/threads)"},

@@ -11,17 +11,19 @@ namespace kan::run {
 /// Bytes of one rank.
 struct MemoryEstimate {
   std::int64_t data = 0;         ///< rows, scaled, and the copy in fp64 they come from
+  std::int64_t windows = 0;      ///< of rows that are streamed
   std::int64_t parameters = 0;   ///< parameters, gradient, kernel table
   std::int64_t optimizer = 0;    ///< moments
   std::int64_t leaves = 0;       ///< gradient sums of the leaves
   std::int64_t activations = 0;  ///< workspace of the threads
   std::int64_t total() const {
-    return data + parameters + optimizer + leaves + activations;
+    return data + windows + parameters + optimizer + leaves + activations;
   }
 };
 
 struct MemoryInputs {
-  std::int64_t rows = 0;  ///< of all sets; 0 where not known yet
+  std::int64_t rows = 0;          ///< of all sets; 0 where not known yet
+  std::int64_t window_bytes = 0;  ///< of rows that are streamed
   int target_columns = 1;
   int moments = 2;
   int leaves = 1;

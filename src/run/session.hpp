@@ -50,10 +50,10 @@ struct Session {
   std::unique_ptr<parallel::NoticeBoard> board = {};   ///< as world
   /// Of the ranks that work; none on a rank that does not.
   std::unique_ptr<parallel::Communicator> communicator = {};
+  std::vector<parallel::RankPlace> places = {};  ///< of all ranks
   std::string communication = {};                ///< the choice in words
   std::string ranks = {};                        ///< how many work, and where, in words
   int local_ranks = 1;                           ///< that work on this node
-  std::vector<parallel::RankPlace> places = {};  ///< of the ranks that work
   io::RunInfo info = {};
   std::unique_ptr<io::RunDirectory> directory = {};  ///< rank 0
 

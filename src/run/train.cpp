@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "io/checkpoint.hpp"
 #include "io/dataset/scaling.hpp"
@@ -14,7 +15,8 @@
 #include "run/banner.hpp"
 #include "run/metrics.hpp"
 #include "run/rows.hpp"
-#include "run/start_checks.hpp"
+#include "run/stream_metrics.hpp"
+#include "run/training_data.hpp"
 #include "run/training_observer.hpp"
 
 namespace kan::run {
@@ -31,19 +33,39 @@ int moments_of(const OptimizerOptions& o) {
   return o.type != OptimizerKind::sgd ? 2 : o.momentum != 0 ? 1 : 0;
 }
 
+// rows: of all sets that are kept; training: of the training set; window: bytes for
+// streamed rows.
 MemoryEstimate estimate(const Session& s, const Shape& shape, const TrainOptions& options,
-                        std::int64_t rows, int bytes) {
+                        std::int64_t rows, std::int64_t training, std::int64_t window,
+                        int bytes) {
   MemoryInputs in;
   in.rows = rows;
+  in.window_bytes = window;
   in.target_columns = target_columns(options.loss, shape.outputs());
   in.moments = moments_of(options.optimizer);
   in.threads = s.launch.threads();
-  in.leaves = leaves_for(options, std::max<std::int64_t>(rows, 1), s.info.ranks,
+  in.leaves = leaves_for(options, std::max<std::int64_t>(training, 1), s.info.ranks,
                          in.threads, shape.parameters());
   in.bytes = bytes;
   const MemoryEstimate memory = estimate_memory(shape, in);
   check_memory(memory, s.local_ranks);
   return memory;
+}
+
+// rmse of streamed training rows.
+template <class T>
+double measure_training(Session& s, const Exec& exec, Engine<T>& engine,
+                        const TrainingData& source, LossKind loss,
+                        const DataFacts& facts) {
+  if (loss == LossKind::cross_entropy) return std::numeric_limits<double>::quiet_NaN();
+  io::StreamReader reader(source.options, source.shape);
+  StreamedSet set{reader, source.stream.chunks, facts.input_scaling,
+                  facts.target_scaling};
+  // Beside the windows of the training.
+  const std::int64_t most = rows_at_once(source.options.replicate_below / 4,
+                                         source.shape.inputs + source.shape.targets,
+                                         engine.plan().layers.back().out, sizeof(T));
+  return measure_stream(exec, engine, *s.communicator, set, loss, most).rmse;
 }
 
 }  // namespace
@@ -53,9 +75,9 @@ int train(Session& s) {
   const Exec exec;
   const NetworkOptions network_options = io::network_options(s.deck);
   const TrainOptions options = io::train_options(s.deck);
-  const io::DataOptions data_options = io::data_options(s.deck);
   const Shape shape(network_options);
-  estimate(s, shape, options, data_options.rows, sizeof(T));
+  const std::int64_t made = io::data_options(s.deck).rows;
+  estimate(s, shape, options, made, made, 0, sizeof(T));
 
   // The checkpoint's scaling stays: its parameters were trained with it.
   TrainingState<T> stored;
@@ -65,23 +87,14 @@ int train(Session& s) {
                            shape.scale_trained());
     stored = io::read_checkpoint<T>(s.checkpoint);
   }
-  io::Data data = restart ? io::load(data_options, io::data_shape(s.deck),
-                                     stored.input_scaling, stored.target_scaling)
-                          : io::load(data_options, io::data_shape(s.deck));
-  check_data(*s.communicator, data);
-  if (data_options.source == "csv" && data_options.inputs.empty() && data.train.has_names)
+  TrainingData source = load_training_data<T>(s, options, restart ? &stored : nullptr);
+  io::Data& data = source.data();
+  if (source.options.source == "csv" && source.options.inputs.empty() &&
+      data.train.has_names)
     s.info.deck = kept_deck(s.deck, s.sources, data.train.input_names);
-  const std::int64_t all_rows = data.train.rows + data.validation.rows + data.test.rows;
-  const MemoryEstimate memory = estimate(s, shape, options, all_rows, sizeof(T));
-  if (restart && stored.data_digest != data.digest) {
-    const std::string text =
-        "the data differ from those that the checkpoint was trained on (digest " +
-        data.digest + ", then " + stored.data_digest + ")";
-    if (s.command.warnings_are_errors) throw Error(Code::data, text);
-    s.log->warning(text);
-  }
-  if (data.dropped > 0)
-    s.log->note(fmt::format("data: rows dropped for missing values: {}", data.dropped));
+  const MemoryEstimate memory = estimate(
+      s, shape, options, data.train.rows + data.validation.rows + data.test.rows,
+      source.training_rows(), source.window_bytes(s.info.ranks, sizeof(T)), sizeof(T));
 
   Network<T> network(shape, network_options.grid_low, network_options.grid_high);
   for (std::size_t l = 0; l < stored.grid.size(); ++l)
@@ -94,13 +107,17 @@ int train(Session& s) {
   const RowSet<T> rows = to_rows<T>(data.train);
   const RowSet<T> validation = to_rows<T>(data.validation);
   const RowSet<T> test = to_rows<T>(data.test);
-  data = {};
+  for (io::DataSet* set : {&data.train, &data.validation, &data.test}) *set = {};
   const RowSet<T>& predicted = test.rows() > 0         ? test
                                : validation.rows() > 0 ? validation
                                                        : rows;
   parallel::PhaseTimer timer;
-  ResidentFeed<T> feed(rows, options.seed, options.shuffle);
-  Trainer<T> trainer(exec, network, *engine, *s.communicator, options, feed, validation,
+  const auto feed =
+      make_feed<T>(source, rows, options,
+                   rank_parts(options, source.training_rows(), s.communicator->size(),
+                              exec.concurrency(), shape.parameters()),
+                   *s.communicator);
+  Trainer<T> trainer(exec, network, *engine, *s.communicator, options, *feed, validation,
                      timer, restart ? &stored : nullptr);
   s.begin_results();
   s.log->line(banner(s, shape, engine->name(), trainer.leaves(), memory));
@@ -152,7 +169,10 @@ int train(Session& s) {
     rmse = m.rmse;
   };
   double unused = 0;
-  measure(rows, unused, unused, report.train_rmse);
+  if (source.streamed())
+    report.train_rmse = measure_training(s, exec, *engine, source, options.loss, facts);
+  else
+    measure(rows, unused, unused, report.train_rmse);
   measure(validation, report.validation_loss, report.validation_accuracy,
           report.validation_rmse);
   measure(test, report.test_loss, report.test_accuracy, report.test_rmse);

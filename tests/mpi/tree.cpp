@@ -55,11 +55,9 @@ struct Result {
   LaneOut lane;
 };
 
-/// This rank's part as an engine would form it, and the reduction.
+/// This rank's part as an engine would form it; its losses.
 template <class T>
-Result<T> reduced(kan::parallel::Communicator& ranks, std::int64_t leaves, std::int64_t n,
-                  std::size_t round_bytes, const LaneIn& in) {
-  TreeReducer<T> reducer(ranks, n, leaves, round_bytes);
+std::vector<double> fill(const TreeReducer<T>& reducer, std::int64_t n) {
   const auto host = Kokkos::create_mirror_view(reducer.partials());
   std::vector<double> losses;
   for (std::size_t j = 0; j < reducer.subtrees().size(); ++j) {
@@ -70,6 +68,15 @@ Result<T> reduced(kan::parallel::Communicator& ranks, std::int64_t leaves, std::
     losses.push_back(tree_loss(tree.first, tree.count));
   }
   Kokkos::deep_copy(reducer.partials(), host);
+  return losses;
+}
+
+/// One reduction of all ranks' parts.
+template <class T>
+Result<T> reduced(kan::parallel::Communicator& ranks, std::int64_t leaves, std::int64_t n,
+                  const LaneIn& in) {
+  TreeReducer<T> reducer(ranks, n, leaves);
+  const auto losses = fill(reducer, n);
   Result<T> result;
   result.lane = reducer.reduce(kan::Exec(), losses, in);
   const auto root =
@@ -84,38 +91,53 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-TEMPLATE_TEST_CASE("the root has the same bits for every number of ranks", "", float,
-                   double) {
+/// For 1, 2, ... ranks of the launch, or as many as there are leaves.
+template <class T>
+void check_bits(std::int64_t leaves, std::int64_t n) {
   const auto world = kan::parallel::make_communicator();
-  for (const std::int64_t leaves : {8, 64}) {
-    for (const std::int64_t n : {0, 1, 1001}) {
-      const auto expected = definition<TestType>(leaves, n);
-      for (int P = 1; P <= world->size(); ++P) {
-        const auto ranks = world->split(world->rank() < P ? 0 : -1, world->rank());
-        bool ok = true;
-        for (const std::size_t round_bytes : {std::size_t{32} << 20, std::size_t{9000}}) {
-          if (ranks == nullptr) continue;
-          const auto result = reduced<TestType>(*ranks, leaves, n, round_bytes, {});
-          ok = ok && same_bits(result.gradient, expected) &&
-               result.lane.loss_sum == tree_loss(0, leaves);
-        }
-        INFO(leaves << " leaves, " << n << " elements, " << P << " ranks");
-        REQUIRE(on_all(*world, ok));
-      }
+  const auto expected = definition<T>(leaves, n);
+  for (int P = 1; P <= world->size() && P <= leaves; ++P) {
+    const auto ranks = world->split(world->rank() < P ? 0 : -1, world->rank());
+    bool ok = true;
+    if (ranks != nullptr) {
+      const auto result = reduced<T>(*ranks, leaves, n, {});
+      ok = same_bits(result.gradient, expected) &&
+           result.lane.loss_sum == tree_loss(0, leaves);
     }
+    INFO(leaves << " leaves, " << n << " elements, " << P << " ranks");
+    REQUIRE(on_all(*world, ok));
   }
 }
 
-TEST_CASE("long gradients, added by threads, in one round and in several") {
+// On both sides of the lengths from which vectors are halved (P a power of two) or
+// added in segments (other P): 16 kB, and 64 kB of all ranks.
+TEMPLATE_TEST_CASE("the root has the same bits for every number of ranks", "", float,
+                   double) {
+  for (const std::int64_t n : {0, 1, 17, 1001, 2698, 21542}) check_bits<TestType>(8, n);
+  for (const std::int64_t n : {0, 1, 33, 2698}) check_bits<TestType>(64, n);
+  for (const std::int64_t n : {0, 1, 129, 2698}) check_bits<TestType>(512, n);
+}
+
+TEMPLATE_TEST_CASE("long gradients, added by threads", "", float, double) {
+  check_bits<TestType>(8, 300001);
+}
+
+TEMPLATE_TEST_CASE("a reducer is used many times", "", float, double) {
   const auto world = kan::parallel::make_communicator();
-  const std::int64_t n = 40000;
-  const auto expected = definition<float>(8, n);
-  bool ok = true;
-  for (const std::size_t round_bytes : {std::size_t{32} << 20, std::size_t{1} << 20}) {
-    ok =
-        ok && same_bits(reduced<float>(*world, 8, n, round_bytes, {}).gradient, expected);
+  for (const std::int64_t n : {37, 21542}) {
+    TreeReducer<TestType> reducer(*world, n, 16);
+    const auto expected = definition<TestType>(16, n);
+    bool ok = true;
+    for (int step = 0; step < 5; ++step) {
+      const auto losses = fill(reducer, n);
+      const auto lane = reducer.reduce(kan::Exec(), losses, {});
+      const auto root =
+          Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), reducer.gradient());
+      ok = ok && lane.loss_sum == tree_loss(0, 16) &&
+           same_bits({root.data(), root.data() + root.size()}, expected);
+    }
+    REQUIRE(on_all(*world, ok));
   }
-  REQUIRE(on_all(*world, ok));
 }
 
 TEST_CASE("the data would show another order of additions") {
@@ -129,47 +151,68 @@ TEST_CASE("the data would show another order of additions") {
   CHECK(different > 500);
 }
 
-TEST_CASE("counts and flags of any rank reach all") {
+// Counts are whole numbers whatever the precision of the gradient.
+TEMPLATE_TEST_CASE("counts and flags of any rank reach all", "", float, double) {
   const auto world = kan::parallel::make_communicator();
-  const int last = world->size() - 1;
+  const int P = world->size(), last = P - 1;
   LaneIn in;
-  in.nonfinite = world->rank() + 1;
+  in.nonfinite = (std::int64_t{1} << 30) + world->rank() + 1;
   in.stop.signal_checkpoint = world->rank() == last;
   in.stop.walltime = world->rank() == last;
-  const auto lane = reduced<double>(*world, 8, 10, 1 << 20, in).lane;
   kan::parallel::StopFlags expected;
   expected.signal_checkpoint = true;
   expected.walltime = last == 0;  // only rank 0 has the clock
-  REQUIRE(on_all(*world,
-                 lane.nonfinite == (last + 1) * (last + 2) / 2 && lane.stop == expected));
+  const std::int64_t count = P * (std::int64_t{1} << 30) + P * (P + 1) / 2;
+  for (const std::int64_t n : {0, 10, 5001, 40000}) {
+    const auto lane = reduced<TestType>(*world, 8, n, in).lane;
+    REQUIRE(on_all(*world, lane.nonfinite == count && lane.stop == expected));
+  }
 }
 
 TEST_CASE("non-finite losses are counted and left out; non-finite gradients arrive") {
   const auto world = kan::parallel::make_communicator();
-  TreeReducer<float> reducer(*world, 3, 8);
-  Kokkos::deep_copy(reducer.partials(),
-                    world->rank() == 0 ? std::numeric_limits<float>::infinity() : 1.0f);
-  std::vector<double> losses(reducer.subtrees().size(), 1);
-  if (world->rank() == 0) losses[0] = std::numeric_limits<double>::quiet_NaN();
-  const std::int64_t good =
-      static_cast<std::int64_t>(losses.size()) - (world->rank() == 0 ? 1 : 0);
-  double expected = static_cast<double>(good);
-  world->allreduce_sum(std::span(&expected, 1));
-  const LaneOut lane = reducer.reduce(kan::Exec(), losses, {});
-  const auto root =
-      Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), reducer.gradient());
-  REQUIRE(on_all(
-      *world, lane.nonfinite == 1 && lane.loss_sum == expected && std::isinf(root(2))));
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const std::int64_t n : {3, 5001, 40000}) {
+    TreeReducer<float> reducer(*world, n, 8);
+    Kokkos::deep_copy(reducer.partials(), world->rank() == 0 ? infinity : 1.0f);
+    std::vector<double> losses(reducer.subtrees().size(), 1);
+    if (world->rank() == 0) losses[0] = std::numeric_limits<double>::quiet_NaN();
+    const std::int64_t good =
+        static_cast<std::int64_t>(losses.size()) - (world->rank() == 0 ? 1 : 0);
+    double expected = static_cast<double>(good);
+    world->allreduce_sum(std::span(&expected, 1));
+    const LaneOut lane = reducer.reduce(kan::Exec(), losses, {});
+    const auto root =
+        Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), reducer.gradient());
+    REQUIRE(on_all(*world, lane.nonfinite == 1 && lane.loss_sum == expected &&
+                               std::isinf(root(0)) && std::isinf(root(n - 1))));
+  }
 }
 
-TEST_CASE("one message a step, none for one rank") {
+TEST_CASE("few messages a step, none for one rank, each of what must travel") {
   const auto world = kan::parallel::make_communicator();
-  TreeReducer<float> reducer(*world, 2726, 8);
-  const std::vector<double> losses(reducer.subtrees().size(), 1);
-  world->reset_statistics();
-  reducer.reduce(kan::Exec(), losses, {});
-  const auto calls = world->statistics().calls;
-  REQUIRE(on_all(*world, calls == (world->size() > 1 ? 1 : 0)));
+  const int P = world->size();
+  int rounds = 0;
+  while ((2 << rounds) <= P) ++rounds;
+  const bool power = (1 << rounds) == P;
+  for (const std::int64_t n : {2726, 40000}) {
+    TreeReducer<float> reducer(*world, n, 8);
+    const std::vector<double> losses(reducer.subtrees().size(), 1);
+    world->reset_statistics();
+    reducer.reduce(kan::Exec(), losses, {});
+    const auto sent = world->statistics();
+    const std::int64_t calls = P == 1  ? 0
+                               : power ? (n > 4096 ? 2 : 1) * rounds
+                                       : (n > 4096 ? 2 : 1);
+    bool ok = sent.calls == calls;
+    if (power) {
+      // Lanes of 24 bytes ride in the messages that are added; halves are cut at
+      // multiples of 16 elements.
+      const std::int64_t values = n > 4096 ? 2 * n * (P - 1) / P : rounds * n;
+      ok = ok && std::abs(sent.bytes - 4 * values - 24 * rounds) <= 2 * rounds * 64;
+    }
+    REQUIRE(on_all(*world, ok));
+  }
 }
 
 TEST_CASE("more ranks than leaves are error 2") {

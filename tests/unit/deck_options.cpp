@@ -33,6 +33,8 @@ TEST_CASE("a deck that says only what it must gives the defaults of the library"
   CHECK(train.warmup_steps == plain.warmup_steps);
   CHECK(train.seed == plain.seed);
   CHECK(train.shuffle == plain.shuffle);
+  CHECK(train.algorithm == plain.algorithm);
+  CHECK(train.message == plain.message);
   CHECK(train.reproducible == plain.reproducible);
   CHECK(train.shard_rows == plain.shard_rows);
   CHECK(train.max_shards == plain.max_shards);
@@ -81,7 +83,8 @@ TEST_CASE("every value of a deck arrives in its option") {
       "clip_norm = 1.5\nweight_decay = 0.01\nmomentum = 0.9\nloss = cross_entropy\n"
       "<schedule>\ntype = step\nwarmup = 5\nstep_size = 6\nfactor = 0.25\n"
       "<stop>\ntarget_loss = 0.125\npatience = 8\n"
-      "<parallel>\nreproducible = yes\nshard_rows = 32\nmax_shards = 16\n"
+      "<parallel>\nalgorithm = tree\nmessage = flat\nreproducible = yes\nshard_rows = "
+      "32\nmax_shards = 16\n"
       "<output1>\ntype = restart\ndwall = 1:00\nkeep = 5\n"
       "<output3>\ntype = prediction\ndepoch = 2\nenabled = no\n");
   CHECK(deck.notes().empty());
@@ -104,6 +107,8 @@ TEST_CASE("every value of a deck arrives in its option") {
   CHECK(train.loss == kan::LossKind::cross_entropy);
   CHECK(train.batch == 10);
   CHECK(train.accumulate == 2);
+  CHECK(train.algorithm == kan::parallel::Algorithm::tree);
+  CHECK(train.message == kan::parallel::MessageLayout::flat);
   CHECK(train.reproducible);
   CHECK(train.shard_rows == 32);
   CHECK(train.max_shards == 16);
@@ -118,6 +123,10 @@ TEST_CASE("every value of a deck arrives in its option") {
   CHECK(train.schedule.warmup == 5);
   CHECK(train.schedule.step_size == 6);
   CHECK(train.schedule.factor == 0.25);
+
+  const kan::TrainOptions compared =
+      train_options(resolve(kGood, {"parallel/message=tensors"}));
+  CHECK(compared.message == kan::parallel::MessageLayout::tensors);
 
   const DataOptions data = data_options(deck);
   CHECK(data.source == "csv");
@@ -203,6 +212,10 @@ TEST_CASE("words of choices are in the order of their enums") {
         "auto");
   CHECK(word(key::parallel_gpu_aware.parameter(), kan::parallel::GpuAware::on) == "on");
   CHECK(word(key::parallel_gpu_aware.parameter(), kan::parallel::GpuAware::off) == "off");
+  CHECK(word(key::parallel_algorithm.parameter(), kan::parallel::Algorithm::tree) ==
+        "tree");
+  CHECK(word(key::parallel_message.parameter(), kan::parallel::MessageLayout::tensors) ==
+        "tensors");
   CHECK(word(key::output_type.parameter(), OutputType::prediction) == "prediction");
   CHECK(word(key::output_type.parameter(), OutputType::parameters) == "parameters");
 }

@@ -247,6 +247,10 @@ TEST_CASE("values that contradict each other are errors") {
   rule(kGood,
        "<output1>\ntype = restart\ndstep = 1\n<output4>\ntype = restart\ndwall = 5",
        "output4/type: <output1> writes the same files");
+  rule(kGood, "<parallel>\nreproducible = yes\nalgorithm = library",
+       "parallel/algorithm: library: the sums of a message library depend on");
+  rule(kGood, "<parallel>\nreproducible = yes\nmessage = tensors",
+       "parallel/message: tensors: reproducible sums have messages of their own");
   rule(kGood, "<job>\nname = a/b", "cannot begin the name of a file");
   CHECK(errors_of(kGood +
                   "<output1>\ntype = restart\ndstep = 1\n<output4>\ntype = restart\n"

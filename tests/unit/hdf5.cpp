@@ -8,13 +8,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <limits>
 #include <numeric>
 
+#include "io/hdf5_rows.hpp"
 #include "unit/scratch.hpp"
 
 using kan::Code;
@@ -354,4 +358,81 @@ TEST_CASE("no identifier stays open") {
     in = Hdf5File::open(path);
   }
   CHECK(open_ids() == before);
+}
+
+TEST_CASE("threads may use files of their own at the same time") {
+  const Scratch scratch;
+  const std::string path = scratch.file("rows.h5");
+  std::vector<double> values(3 * 5000);
+  std::iota(values.begin(), values.end(), 0.0);
+  {
+    auto file = Hdf5File::create(path);
+    file.write("x", values, {5000, 3}, {.fletcher32 = true});
+    file.close();
+  }
+  std::atomic<bool> stop = false;
+  auto reading = std::async(std::launch::async, [&] {
+    std::int64_t good = 0, reads = 0;
+    const auto file = Hdf5File::open(path);
+    const kan::io::Hdf5Rows rows(file, "x");
+    std::vector<double> out(3 * 100);
+    for (std::int64_t at = 0; !stop; at = (at + 100) % 5000, ++reads) {
+      rows.read(at, at + 100, out.data());
+      good += std::equal(out.begin(), out.end(), values.begin() + 3 * at) ? 1 : 0;
+    }
+    return std::pair(good, reads);
+  });
+  for (int n = 0; n < 200; ++n) {
+    auto file = Hdf5File::create_in_memory("history");
+    file.write_attribute("/", "text", std::string("row"));
+    file.write("a", values, {5000, 3}, {.fletcher32 = true});
+    const auto bytes = file.close_to_bytes();
+    CHECK(error_of([&] {
+            Hdf5File::open_bytes(bytes, "b").read<double>("none");
+          }).has("has no dataset 'none'"));
+  }
+  stop = true;
+  const auto [good, reads] = reading.get();
+  CHECK(reads > 0);
+  CHECK(good == reads);
+}
+
+TEST_CASE("rows piece by piece, across chunks, and a bad chunk is named") {
+  const Scratch scratch;
+  const std::string path = scratch.file("rows.h5");
+  std::vector<float> values(400000);
+  std::iota(values.begin(), values.end(), 0.0f);
+  {
+    auto file = Hdf5File::create(path);
+    file.write("cut", values, {200000, 2}, {.fletcher32 = true});
+    file.write("whole", values, {400000});
+    file.write("empty", std::vector<double>(), {0, 2});
+    file.close();
+  }
+  {
+    const auto file = Hdf5File::open(path);
+    const kan::io::Hdf5Rows cut(file, "cut"), whole(file, "whole"), none(file, "empty");
+    CHECK(cut.rows() == 200000);
+    CHECK(cut.columns() == 2);
+    CHECK(cut.chunk_rows() > 1000);
+    CHECK(whole.chunk_rows() == 0);
+    CHECK(none.columns() == 2);
+    std::vector<double> out(2 * 200000);
+    for (const std::int64_t step : {777, 200000}) {
+      for (std::int64_t at = 0; at < 200000; at += step)
+        cut.read(at, std::min<std::int64_t>(at + step, 200000), out.data() + 2 * at);
+      CHECK(std::equal(out.begin(), out.end(), values.begin()));
+    }
+  }
+  {
+    std::fstream bytes(path, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(std::filesystem::file_size(path) / 4);
+    bytes.put('\x55');
+  }
+  const auto file = Hdf5File::open(path);
+  const kan::io::Hdf5Rows cut(file, "cut");
+  std::vector<double> out(2 * 200000);
+  const auto error = error_of([&] { cut.read(0, 200000, out.data()); });
+  CHECK(error.code == Code::data);
+  CHECK(error.has(path + ": rows 0:200000 of dataset 'cut' cannot be read"));
 }

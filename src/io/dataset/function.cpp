@@ -107,7 +107,7 @@ std::vector<double> per_input(const std::vector<double>& values, int inputs,
                           key, values.size(), inputs));
 }
 
-void check_options(const DataOptions& options, const DataShape& shape) {
+void check_function(const DataOptions& options, const DataShape& shape) {
   if (options.rows <= 0) {
     throw Error(Code::usage,
                 fmt::format("data/rows: a function needs a positive number of rows, "
@@ -149,7 +149,7 @@ SourceRows read_function(const DataOptions& options, const DataShape& shape,
         fmt::format("data/{}: of a function it is a fraction of its rows, not a file",
                     request.key.substr(0, request.key.size() - 1)));
   }
-  check_options(options, shape);
+  check_function(options, shape);
   check_bytes(fmt::format("{} rows of a function", options.rows), options.rows, shape,
               options);
   const std::vector<double> low = per_input(options.low, shape.inputs, "low");

@@ -1,27 +1,16 @@
-// Rows from HDF5: the datasets named in data/inputs, joined column by column, and those
-// of data/targets. A dataset has shape (rows) for one column, or (rows, columns), and any
-// numeric type. Rows are counted from 0, as h5py does.
-#include "io/hdf5.hpp"
-
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
-#include <utility>
 
-#include "io/dataset/source.hpp"
+#include "io/dataset/hdf5_source.hpp"
 #include "kan/error.hpp"
 
 namespace kan::io {
 
 namespace {
 
-/// One dataset and where its columns go.
-struct Part {
-  std::string name;
-  std::int64_t rows = 0, columns = 1;
-};
-
-Part inspect(const Hdf5File& file, const std::string& name) {
+void inspect(const Hdf5File& file, const std::string& name) {
   const Hdf5Info info = file.info(name);
   if (!info.numeric()) {
     throw Error(Code::data,
@@ -36,111 +25,123 @@ Part inspect(const Hdf5File& file, const std::string& name) {
                     "dimension: one column)",
                     file.path(), name, shape_text(info.shape)));
   }
-  return {name, info.shape[0], info.shape.size() == 2 ? info.shape[1] : 1};
-}
-
-std::vector<Part> inspect_all(const Hdf5File& file, const std::vector<std::string>& names,
-                              const std::string& key) {
-  if (names.empty()) {
-    throw Error(Code::usage,
-                fmt::format("data/{}: missing; give the path of a dataset in {}", key,
-                            file.path()));
-  }
-  std::vector<Part> parts;
-  for (const std::string& name : names) parts.push_back(inspect(file, name));
-  return parts;
-}
-
-std::int64_t columns_of(const std::vector<Part>& parts) {
-  return std::accumulate(
-      parts.begin(), parts.end(), std::int64_t{0},
-      [](std::int64_t sum, const Part& part) { return sum + part.columns; });
-}
-
-/// Rows of all parts side by side: (rows, columns).
-std::vector<double> read_parts(const Hdf5File& file, const std::vector<Part>& parts,
-                               RowRange range) {
-  const std::int64_t rows = range.end - range.begin;
-  if (parts.size() == 1)
-    return file.read_rows<double>(parts[0].name, range.begin, range.end);
-  const std::int64_t columns = columns_of(parts);
-  std::vector<double> out(static_cast<std::size_t>(rows * columns));
-  std::int64_t first = 0;
-  for (const Part& part : parts) {
-    const auto values = file.read_rows<double>(part.name, range.begin, range.end);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t c = 0; c < part.columns; ++c) {
-        out[static_cast<std::size_t>(r * columns + first + c)] =
-            values[static_cast<std::size_t>(r * part.columns + c)];
-      }
-    }
-    first += part.columns;
-  }
-  return out;
-}
-
-/// The part and its column that stand at a joined column.
-std::pair<const Part*, std::int64_t> find_column(const std::vector<Part>& parts,
-                                                 std::int64_t column) {
-  for (const Part& part : parts) {
-    if (column < part.columns) return {&part, column};
-    column -= part.columns;
-  }
-  return {&parts.back(), column};
-}
-
-std::vector<std::string> names_of(const std::vector<Part>& parts) {
-  std::vector<std::string> out;
-  for (const Part& part : parts) {
-    for (std::int64_t c = 0; c < part.columns; ++c) {
-      out.push_back(part.columns == 1 ? part.name : fmt::format("{}[{}]", part.name, c));
-    }
-  }
-  return out;
 }
 
 }  // namespace
 
-SourceRows read_hdf5(const DataOptions& options, const DataShape& shape,
-                     const SourceRequest& request) {
-  const Hdf5File file = Hdf5File::open(request.file);
-  const auto inputs = inspect_all(file, request.inputs, request.key + "inputs");
-  const auto targets = inspect_all(file, request.targets, request.key + "targets");
-  for (const auto* parts : {&inputs, &targets}) {
-    for (const Part& part : *parts) {
-      if (part.rows == inputs[0].rows) continue;
-      throw Error(
-          Code::data,
-          fmt::format("{}: dataset '{}' has {} rows, '{}' has {}; the rows of "
-                      "inputs and targets belong together",
-                      file.path(), inputs[0].name, inputs[0].rows, part.name, part.rows));
+Hdf5Source::Parts Hdf5Source::open_all(const std::vector<std::string>& names,
+                                       const std::string& key) const {
+  if (names.empty()) {
+    throw Error(Code::usage,
+                fmt::format("data/{}: missing; give the path of a dataset in {}", key,
+                            file_.path()));
+  }
+  Parts parts;
+  for (const std::string& name : names) {
+    inspect(file_, name);
+    parts.emplace_back(file_, name);
+  }
+  return parts;
+}
+
+Hdf5Source::Hdf5Source(const DataShape& shape, const SourceRequest& request)
+    : file_(Hdf5File::open(request.file)),
+      inputs_(open_all(request.inputs, request.key + "inputs")),
+      targets_(open_all(request.targets, request.key + "targets")) {
+  const std::int64_t rows = inputs_[0].rows();
+  for (const Parts* parts : {&inputs_, &targets_}) {
+    for (const Hdf5Rows& part : *parts) {
+      if (part.rows() == rows) continue;
+      throw Error(Code::data,
+                  fmt::format("{}: dataset '{}' has {} rows, '{}' has {}; the rows of "
+                              "inputs and targets belong together",
+                              path(), inputs_[0].name(), rows, part.name(), part.rows()));
     }
   }
-  check_columns(file.path(), columns_of(inputs), columns_of(targets), shape);
-  if (inputs[0].rows == 0) {
+  check_columns(path(), columns_of(inputs_), columns_of(targets_), shape);
+  if (rows == 0) {
     throw Error(Code::data,
-                fmt::format("{}: dataset '{}' has no rows", file.path(), inputs[0].name));
+                fmt::format("{}: dataset '{}' has no rows", path(), inputs_[0].name()));
   }
-  const RowRange range = check_range(file.path(), request.row_range, inputs[0].rows);
+  range_ = check_range(path(), request.row_range, rows);
+}
 
+std::int64_t Hdf5Source::chunk_rows() const {
+  std::int64_t most = 0;
+  for (const Parts* parts : {&inputs_, &targets_})
+    for (const Hdf5Rows& part : *parts) most = std::max(most, part.chunk_rows());
+  return most;
+}
+
+std::int64_t Hdf5Source::columns_of(const Parts& parts) {
+  return std::accumulate(
+      parts.begin(), parts.end(), std::int64_t{0},
+      [](std::int64_t sum, const Hdf5Rows& part) { return sum + part.columns(); });
+}
+
+std::vector<std::string> Hdf5Source::names_of(const Parts& parts) {
+  std::vector<std::string> out;
+  for (const Hdf5Rows& part : parts) {
+    for (std::int64_t c = 0; c < part.columns(); ++c) {
+      out.push_back(part.columns() == 1 ? part.name()
+                                        : fmt::format("{}[{}]", part.name(), c));
+    }
+  }
+  return out;
+}
+
+void Hdf5Source::read_parts(const Parts& parts, std::int64_t begin, std::int64_t end,
+                            double* out) {
+  if (parts.size() == 1) return parts[0].read(begin, end, out);
+  const std::int64_t rows = end - begin, columns = columns_of(parts);
+  std::vector<double> values;
+  for (const Hdf5Rows& part : parts) {
+    const std::int64_t own = part.columns();
+    values.resize(static_cast<std::size_t>(rows * own));
+    part.read(begin, end, values.data());
+    for (std::int64_t r = 0; r < rows; ++r)
+      std::copy_n(values.data() + r * own, own, out + r * columns);
+    out += own;
+  }
+}
+
+void Hdf5Source::read(std::int64_t begin, std::int64_t end, double* x, double* y) const {
+  read_parts(inputs_, begin, end, x);
+  read_parts(targets_, begin, end, y);
+}
+
+std::string Hdf5Source::where(std::int64_t row, int column) const {
+  std::int64_t at = column;
+  for (const Parts* parts : {&inputs_, &targets_}) {
+    for (const Hdf5Rows& part : *parts) {
+      if (at < part.columns())
+        return fmt::format("{}: dataset '{}' row {} column {}", path(), part.name(), row,
+                           at);
+      at -= part.columns();
+    }
+  }
+  return fmt::format("{}: row {} column {}", path(), row, column);
+}
+
+SourceRows read_hdf5(const DataOptions& options, const DataShape& shape,
+                     const SourceRequest& request) {
+  const auto source = std::make_shared<const Hdf5Source>(shape, request);
+  const RowRange range = source->range();
   SourceRows out;
   DataSet& set = out.set;
   set.rows = range.end - range.begin;
   set.inputs = shape.inputs;
   set.targets = shape.targets;
-  check_bytes(file.path(), set.rows, shape, options);
-  set.x = read_parts(file, inputs, range);
-  set.y = read_parts(file, targets, range);
-  set.input_names = names_of(inputs);
-  set.target_names = names_of(targets);
+  check_bytes(source->path(), set.rows, shape, options);
+  set.x.resize(static_cast<std::size_t>(set.rows * set.inputs));
+  set.y.resize(static_cast<std::size_t>(set.rows * set.targets));
+  source->read(range.begin, range.end, set.x.data(), set.y.data());
+  set.input_names = source->input_names();
+  set.target_names = source->target_names();
   set.row_id.resize(static_cast<std::size_t>(set.rows));
   std::iota(set.row_id.begin(), set.row_id.end(), range.begin);
-  out.where = [path = file.path(), inputs, targets, first = range.begin,
-               count = set.inputs](std::int64_t row, int column) {
-    const auto [part, at] = column < count ? find_column(inputs, column)
-                                           : find_column(targets, column - count);
-    return fmt::format("{}: dataset '{}' row {} column {}", path, part->name, first + row,
-                       at);
+  out.where = [source, first = range.begin](std::int64_t row, int column) {
+    return source->where(first + row, column);
   };
   return out;
 }

@@ -20,6 +20,11 @@ bool parse_row(const std::string& text, std::int64_t fallback, std::int64_t& val
   return failure == std::errc() && stop == end && value >= 0;
 }
 
+double bytes_of(std::int64_t rows, const DataShape& shape) {
+  return 8.0 * static_cast<double>(rows) *
+         (static_cast<double>(shape.inputs) + static_cast<double>(shape.targets));
+}
+
 }  // namespace
 
 RowRange parse_row_range(const std::string& text) {
@@ -68,19 +73,27 @@ void check_columns(const std::string& file, std::int64_t inputs, std::int64_t ta
                         file, targets, shape.targets));
 }
 
+bool more_than_replicated(std::int64_t rows, const DataShape& shape,
+                          const DataOptions& options) {
+  return bytes_of(rows, shape) > static_cast<double>(options.replicate_below);
+}
+
 void check_bytes(const std::string& what, std::int64_t rows, const DataShape& shape,
                  const DataOptions& options) {
-  const double bytes =
-      8.0 * static_cast<double>(rows) *
-      (static_cast<double>(shape.inputs) + static_cast<double>(shape.targets));
-  if (bytes <= static_cast<double>(options.replicate_below)) return;
-  throw Error(Code::device,
-              fmt::format("{}: {:.0f} rows of {} values take {:.1f} MiB on every "
-                          "rank, more than data/replicate_below ({:.1f} MiB); raise "
-                          "it where the memory is there, or use fewer rows",
-                          what, static_cast<double>(rows), shape.inputs + shape.targets,
-                          bytes / 1048576.0,
-                          static_cast<double>(options.replicate_below) / 1048576.0));
+  if (!more_than_replicated(rows, shape, options)) return;
+  const char* convert = options.source == "csv"
+                            ? ", or convert the file to HDF5, which is streamed"
+                        : options.source == "function"
+                            ? ", or write the rows to an HDF5 file, which is streamed"
+                            : "";
+  throw Error(
+      Code::device,
+      fmt::format("{}: {} rows of {} values take {:.1f} MiB on every rank, more "
+                  "than data/replicate_below ({:.1f} MiB); raise it where the "
+                  "memory is there, or use fewer rows{}",
+                  what, rows, shape.inputs + shape.targets,
+                  bytes_of(rows, shape) / 1048576.0,
+                  static_cast<double>(options.replicate_below) / 1048576.0, convert));
 }
 
 RowRange check_range(const std::string& file, RowRange range, std::int64_t rows) {

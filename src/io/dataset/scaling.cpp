@@ -1,5 +1,6 @@
 // Means and variances are two passes of sums with Neumaier's compensation, so that
-// columns far from zero keep their digits.
+// columns far from zero keep their digits; parts of a column are put together by the
+// formula of Chan, Golub and LeVeque (1979).
 #include "io/dataset/scaling.hpp"
 
 #include <fmt/format.h>
@@ -42,15 +43,6 @@ struct Line {
   double scale = 1, shift = 0;
 };
 
-Line standard(const Column& column, std::size_t rows) {
-  Sum sum;
-  column.each([&](double value) { sum.add(value); });
-  const double mean = sum.value() / static_cast<double>(rows);
-  Sum squares;
-  column.each([&](double value) { squares.add((value - mean) * (value - mean)); });
-  return {std::sqrt(squares.value() / static_cast<double>(rows)), mean};
-}
-
 Line minmax(double least, double most, double low, double high) {
   const double middle = 0.5 * (low + high);
   double scale = (0.5 * most - 0.5 * least) / (0.5 * (high - low));
@@ -67,27 +59,53 @@ Line minmax(double least, double most, double low, double high) {
 
 }  // namespace
 
-Scaling fit_scaling(ScalingKind kind, const std::vector<double>& values, int columns,
-                    double low, double high, const std::vector<std::string>& names) {
-  const auto count = static_cast<std::size_t>(columns);
-  Scaling out;
-  out.scale.assign(count, 1.0);
-  out.shift.assign(count, 0.0);
-  if (kind == ScalingKind::none || values.empty()) return out;
-  for (std::size_t c = 0; c < count; ++c) {
-    const Column column{values, count, c};
-    double least = HUGE_VAL, most = -HUGE_VAL;
+std::vector<ColumnStatistics> column_statistics(const std::vector<double>& values,
+                                                int columns) {
+  std::vector<ColumnStatistics> out(static_cast<std::size_t>(columns));
+  for (std::size_t c = 0; c < out.size(); ++c) {
+    ColumnStatistics& statistics = out[c];
+    const Column column{values, out.size(), c};
+    Sum sum, squares;
     column.each([&](double value) {
-      least = std::min(least, value);
-      most = std::max(most, value);
+      statistics.least = std::min(statistics.least, value);
+      statistics.most = std::max(statistics.most, value);
+      sum.add(value);
     });
-    Line line;
+    statistics.rows = static_cast<double>(values.size() / out.size());
+    if (statistics.rows == 0) continue;
+    statistics.mean = sum.value() / statistics.rows;
+    column.each([&](double value) {
+      squares.add((value - statistics.mean) * (value - statistics.mean));
+    });
+    statistics.squares = squares.value();
+  }
+  return out;
+}
+
+void ColumnStatistics::add(const ColumnStatistics& other) {
+  if (other.rows == 0) return;
+  const double all = rows + other.rows, step = other.mean - mean;
+  least = std::min(least, other.least);
+  most = std::max(most, other.most);
+  mean += step * (other.rows / all);
+  squares += other.squares + step * step * (rows * (other.rows / all));
+  rows = all;
+}
+
+Scaling fit_scaling(ScalingKind kind, const std::vector<ColumnStatistics>& columns,
+                    double low, double high, const std::vector<std::string>& names) {
+  Scaling out;
+  out.scale.assign(columns.size(), 1.0);
+  out.shift.assign(columns.size(), 0.0);
+  if (kind == ScalingKind::none) return out;
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const auto& [rows, least, most, mean, squares] = columns[c];
+    if (rows == 0) continue;
+    Line line{std::sqrt(squares / rows), mean};
     if (least == most) {
       line = {1.0, kind == ScalingKind::minmax ? least - 0.5 * (low + high) : least};
     } else if (kind == ScalingKind::minmax) {
       line = minmax(least, most, low, high);
-    } else {
-      line = standard(column, values.size() / count);
     }
     if (!std::isfinite(line.scale) || !std::isfinite(line.shift) || line.scale == 0) {
       throw Error(Code::data,
@@ -99,6 +117,16 @@ Scaling fit_scaling(ScalingKind kind, const std::vector<double>& values, int col
     out.shift[c] = line.shift;
   }
   return out;
+}
+
+Scaling fit_scaling(ScalingKind kind, const std::vector<double>& values, int columns,
+                    double low, double high, const std::vector<std::string>& names) {
+  const bool needed = kind != ScalingKind::none;
+  return fit_scaling(
+      kind,
+      needed ? column_statistics(values, columns)
+             : std::vector<ColumnStatistics>(static_cast<std::size_t>(columns)),
+      low, high, names);
 }
 
 void apply_scaling(const Scaling& scaling, std::vector<double>& values) {

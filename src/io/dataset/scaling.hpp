@@ -7,6 +7,7 @@
 // A constant column goes to 0 (standard) or to the middle of [low, high] (minmax).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,6 +15,23 @@
 #include "io/dataset/dataset.hpp"
 
 namespace kan::io {
+
+/// What a column's scaling is made of. squares: sum of (value - mean)^2.
+struct ColumnStatistics {
+  double rows = 0;
+  double least = HUGE_VAL, most = -HUGE_VAL;
+  double mean = 0, squares = 0;
+  /// Those of both parts together; the bits depend on the order in which parts are added.
+  void add(const ColumnStatistics& other);
+};
+
+/// values: (rows, columns), row-major, finite.
+std::vector<ColumnStatistics> column_statistics(const std::vector<double>& values,
+                                                int columns);
+
+/// Error 3 naming a column whose values are too large to be scaled.
+Scaling fit_scaling(ScalingKind kind, const std::vector<ColumnStatistics>& columns,
+                    double low, double high, const std::vector<std::string>& names);
 
 /// values: (rows, columns), row-major, finite. Error 3 naming a column whose values are
 /// too large to be scaled.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,43 @@ SourceRows read_function(const DataOptions&, const DataShape&, const SourceReque
 SourceRows read_hdf5(const DataOptions&, const DataShape&, const SourceRequest&);
 SourceRows read_csv(const DataOptions&, const DataShape&, const SourceRequest&);
 
+/// Error 2 for what the deck says about the data that does not fit together.
+void check_options(const DataOptions& options, const DataShape& shape);
+
+/// The training rows, as the deck asks for them.
+SourceRequest training_request(const DataOptions& options);
+
+/// Reads the validation and test sets that are not fractions of the training rows,
+/// unscaled, into data.
+void read_set_files(const DataOptions& options, const DataShape& shape, Data& data);
+
+/// The first value of a row, inputs before targets, that cannot be used, and why.
+struct BadValue {
+  int column;
+  double value;
+  std::string objection;
+};
+std::optional<BadValue> find_bad_value(const double* x, const double* y,
+                                       const DataShape& shape);
+
+/// Checks every value, error 3; leaves rows with non-finite ones out where that is asked
+/// for, and returns how many. name: of the whole, for messages.
+std::int64_t check_values(SourceRows& rows, const DataOptions& options,
+                          const DataShape& shape, const std::string& name);
+
 /// Error 3 where a file's columns are not those the network takes.
 void check_columns(const std::string& file, std::int64_t inputs, std::int64_t targets,
                    const DataShape& shape);
 
-/// Error 8 where rows of this many values exceed data/replicate_below.
+/// Whether rows of this many values exceed data/replicate_below.
+bool more_than_replicated(std::int64_t rows, const DataShape& shape,
+                          const DataOptions& options);
+
+/// Scales the sets and keeps the scaling. Error 5 where it has other columns than shape.
+void scale(Data& data, const Scaling& inputs, const Scaling& targets,
+           const DataShape& shape);
+
+/// Error 8 where that is so.
 void check_bytes(const std::string& what, std::int64_t rows, const DataShape& shape,
                  const DataOptions& options);
 

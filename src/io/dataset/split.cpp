@@ -34,17 +34,21 @@ std::int64_t part_of(double fraction, std::int64_t rows, const char* key) {
 
 }  // namespace
 
-Split split_rows(const std::vector<std::int64_t>& row_id, double validation, double test,
-                 std::uint64_t seed) {
-  const auto rows = static_cast<std::int64_t>(row_id.size());
-  const std::int64_t test_rows = part_of(test, rows, "test");
-  const std::int64_t validation_rows = part_of(validation, rows, "validation");
-  if (test_rows + validation_rows >= rows) {
+HeldOut held_out_rows(std::int64_t rows, double validation, double test) {
+  const HeldOut out{part_of(validation, rows, "validation"), part_of(test, rows, "test")};
+  if (out.validation + out.test >= rows) {
     throw Error(Code::usage,
                 fmt::format("data/validation, data/test: {} and {} of {} rows leave "
                             "no training rows",
                             validation, test, rows));
   }
+  return out;
+}
+
+Split split_rows(const std::vector<std::int64_t>& row_id, double validation, double test,
+                 std::uint64_t seed) {
+  const auto rows = static_cast<std::int64_t>(row_id.size());
+  const auto [validation_rows, test_rows] = held_out_rows(rows, validation, test);
   struct Row {
     std::uint64_t key;
     std::int64_t id, index;
