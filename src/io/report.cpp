@@ -46,6 +46,27 @@ std::string why(const Report& report) {
   return report.exit_reason;
 }
 
+/// What takes most of a step, and what makes it less.
+std::string limit_text(const Report& report) {
+  const std::pair<std::string, PhaseSeconds>* most = nullptr;
+  double sums = 0;
+  for (const auto& phase : report.phases) {
+    if (most == nullptr || phase.second.mean > most->second.mean) most = &phase;
+    if (phase.first.starts_with("reduce")) sums += phase.second.mean;
+  }
+  if (most == nullptr || !(report.wall_seconds > 0)) return "";
+  std::string text = fmt::format("limit: {}, {:.0f} % of the time", most->first,
+                                 100 * most->second.mean / report.wall_seconds);
+  constexpr double kNoticed = 0.1;
+  const double share = sums / report.wall_seconds;
+  if (report.sums > 0 && share > kNoticed)
+    text += fmt::format(
+        "; sums over ranks and waiting for them {:.0f} %: more rows an update "
+        "(optimizer/batch), fewer ranks or parallel/average_every make that less",
+        100 * share);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string report_json(const Report& report, const RunInfo& run) {
@@ -78,6 +99,11 @@ std::string report_json(const Report& report, const RunInfo& run) {
                             {"mean", number(seconds.mean)},
                             {"max", number(seconds.max)}};
   }
+  json["sums"] = {{"calls", report.sums},
+                  {"bytes", report.sum_bytes},
+                  {"shortest", number(report.sum_shortest)},
+                  {"median", number(report.sum_median)},
+                  {"longest", number(report.sum_longest)}};
   json["files"] = report.files;
   // A file name need not be UTF-8; JSON must.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -118,6 +144,13 @@ std::string report_text(const Report& report, const RunInfo& run) {
         seconds.max,
         report.wall_seconds > 0 ? 100 * seconds.mean / report.wall_seconds : 0);
   }
+  if (report.sums > 0)
+    text += fmt::format(
+        "sums over ranks: {} of {:.1f} kB; microseconds of one: {:.1f} shortest, {:.1f} "
+        "median, {:.1f} longest\n",
+        report.sums, 1e-3 * double(report.sum_bytes), 1e6 * report.sum_shortest,
+        1e6 * report.sum_median, 1e6 * report.sum_longest);
+  text += limit_text(report);
   if (!report.files.empty()) text += "files:\n";
   for (const std::string& file : report.files) text += "  " + file + "\n";
   return text;

@@ -32,6 +32,9 @@ struct Report {
   double train_accuracy = kNone, validation_accuracy = kNone, test_accuracy = kNone;
   double train_rmse = kNone, validation_rmse = kNone, test_rmse = kNone;
   std::int64_t parameters_trained = 0, parameters_pykan = 0, peak_memory_bytes = 0;
+  /// Sums of gradients over ranks, of rank 0: number, bytes and seconds of one; none: 0.
+  std::int64_t sums = 0, sum_bytes = 0;
+  double sum_shortest = kNone, sum_median = kNone, sum_longest = kNone;
   std::vector<std::pair<std::string, PhaseSeconds>>
       phases;                      ///< in the order of the table
   std::vector<std::string> files;  ///< written, for the table

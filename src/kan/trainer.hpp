@@ -97,6 +97,7 @@ class Trainer {
   Engine<T>& engine() const { return engine_; }
   const Network<T>& network() const { return network_; }
   int leaves() const { return parts_.leaves; }
+  const Update<T>& updates() const { return update_; }
   std::int64_t updates_per_epoch() const;
   /// Updates of the whole run, from epochs and steps.
   std::int64_t total_updates() const;

@@ -1,5 +1,6 @@
 #include "kan/update.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <string>
 
@@ -7,6 +8,11 @@
 #include "parallel/partition.hpp"
 
 namespace kan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
 
 template <class T>
 Update<T>::Update(const Exec& exec, const Network<T>& network, Engine<T>& engine,
@@ -129,7 +135,10 @@ Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning
 
   wait_for_ranks(scope);
   timer_.enter(parallel::Phase::reduce);
+  const Clock::time_point start = Clock::now();
   const parallel::LaneOut lane = reduce(sums, flags, scope);
+  if (scope == Scope::all_ranks)
+    sums_.add(std::chrono::duration<double>(Clock::now() - start).count());
   outcome.loss_sum = lane.loss_sum;
   outcome.nonfinite = lane.nonfinite;
   outcome.own_nonfinite = !std::isfinite(sums.loss);
@@ -167,6 +176,12 @@ void Update<T>::queue(const Batch<T>& batch, std::int64_t rows, double learning_
                     ledger_->verdict());
   form();
   timer_.leave();
+}
+
+template <class T>
+std::int64_t Update<T>::sum_bytes() const {
+  const std::size_t numbers = tree_ ? tree_->partials().size() : reducer_.buffer().size();
+  return std::int64_t(numbers * sizeof(T));
 }
 
 template <class T>

@@ -19,6 +19,7 @@
 #include "kan/optimizer.hpp"
 #include "kan/row_feed.hpp"
 #include "kan/state.hpp"
+#include "parallel/call_times.hpp"
 #include "parallel/communicator.hpp"
 #include "parallel/control_lane.hpp"
 #include "parallel/reducer.hpp"
@@ -55,6 +56,9 @@ class Update {
   void take_counts(Progress& progress);
   /// After a change of the parameters by others.
   void form() { engine_.form(exec_, network_.parameters()); }
+  /// Sums over ranks so far (where the host waits for them), and bytes of one.
+  const parallel::CallTimes& sums() const { return sums_; }
+  std::int64_t sum_bytes() const;
   Optimizer<T>& optimizer() { return optimizer_; }
   const Optimizer<T>& optimizer() const { return optimizer_; }
 
@@ -83,6 +87,7 @@ class Update {
   int late_;
   std::unique_ptr<Ledger<T>> ledger_;           ///< where outcomes are read late
   std::deque<std::optional<Outcome>> started_;  ///< none: the ledger knows it
+  parallel::CallTimes sums_;
   std::int64_t correct_ = 0;
   std::vector<std::int64_t> outside_;
 };

@@ -20,6 +20,10 @@ constexpr int kTagAlarm = 3;
 constexpr int kPollsPerLook = 256;  // polls between two looks at the clock
 constexpr double kPatience = 0.02;  // seconds of polling before the rank dozes
 constexpr auto kDoze = std::chrono::microseconds(50);
+// A rank that hears an alarm before this share of its own deadline came late: the others
+// have missed it, and are the ones to say so.
+constexpr double kEarly = 0.5;
+constexpr auto kLeaveToOthers = std::chrono::seconds(10);
 
 std::string seconds_text(double seconds) {
   std::string text = std::to_string(seconds);
@@ -83,14 +87,15 @@ void MpiDeadline::wait(std::span<MPI_Request> requests, std::span<MPI_Status> st
     timed = true;
     const double waited = Seconds(now - start).count();
     if (waited < kPatience) continue;
-    if (waited > seconds_ || alarmed()) report(step);
+    const bool early = waited < kEarly * seconds_;
+    if (waited > seconds_ || alarmed()) report(step, early);
     // The others are reading or writing a file, or share this core.
     dozing = true;
     std::this_thread::sleep_for(kDoze);
   }
 }
 
-void MpiDeadline::report(std::int64_t step) {
+void MpiDeadline::report(std::int64_t step, bool late) {
   const Clock::time_point start = Clock::now();
   const double grace = std::clamp(seconds_ / 4, 0.5, 5.0);
   sent_step_ = step;
@@ -99,6 +104,7 @@ void MpiDeadline::report(std::int64_t step) {
     KAN_CHECK_MPI(MPI_Isend(&sent_step_, 1, MPI_INT64_T, r, kTagAlarm, alarm_,
                             &sent_.emplace_back(MPI_REQUEST_NULL)));
   }
+  if (late) std::this_thread::sleep_for(kLeaveToOthers);
   const auto silent = [this] { return std::count(waiting_.begin(), waiting_.end(), 0); };
   while (silent() > 0 && Seconds(Clock::now() - start).count() < grace) {
     alarmed();

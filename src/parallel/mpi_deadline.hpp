@@ -34,7 +34,7 @@ class MpiDeadline {
 
  private:
   bool alarmed();
-  [[noreturn]] void report(std::int64_t step);
+  [[noreturn]] void report(std::int64_t step, bool late);
 
   MPI_Comm alarm_ = MPI_COMM_NULL;
   MPI_Request listening_ = MPI_REQUEST_NULL;

@@ -183,6 +183,14 @@ int train(Session& s) {
   }
   report.parameters_trained = shape.parameters();
   report.parameters_pykan = shape.parameters_pykan();
+  const Update<T>& updates = trainer.updates();
+  if (s.info.ranks > 1 && updates.sums().calls() > 0) {
+    report.sums = updates.sums().calls();
+    report.sum_bytes = updates.sum_bytes();
+    report.sum_shortest = updates.sums().shortest();
+    report.sum_median = updates.sums().median();
+    report.sum_longest = updates.sums().longest();
+  }
   double peak = double(parallel::peak_resident_bytes());
   s.communicator->allreduce_max(std::span<double>(&peak, 1));
   report.peak_memory_bytes = std::int64_t(peak);
