@@ -11,16 +11,17 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace kan {
 
 /// What numbers are drawn for. Two purposes never share numbers; append, do not reorder.
 enum class Purpose : std::uint32_t {
-  data_input = 1,   ///< values of the inputs of a row; part = input
-  data_noise = 2,   ///< noise on the targets of a row; part = target
-  data_split = 3,   ///< which rows are validation and test
-  initialize = 4,   ///< initial parameters; part = layer
-  order = 5,        ///< order of the rows in an epoch
+  data_input = 1,    ///< values of the inputs of a row; part = input
+  data_noise = 2,    ///< noise on the targets of a row; part = target
+  data_split = 3,    ///< which rows are validation and test
+  initialize = 4,    ///< initial parameters; part = layer
+  order = 5,         ///< order of the rows in an epoch
   grid_samples = 6,  ///< rows that a grid is adapted to
   chunk_order = 7,   ///< order of the chunks of a streamed set in an epoch
   window_order = 8   ///< order of the rows in a window of chunks
@@ -34,6 +35,10 @@ constexpr std::uint64_t random_stream(Purpose purpose, std::uint32_t part = 0) {
 /// The four words of one Philox block.
 std::array<std::uint32_t, 4> random_words(std::uint64_t seed, std::uint64_t stream,
                                           std::uint64_t index);
+/// Blocks first, first + 1, ... as two 64-bit words each (the low word of a pair first):
+/// the words of random_words. A multiple of 16 words.
+void random_blocks(std::uint64_t seed, std::uint64_t stream, std::uint64_t first,
+                   std::span<std::uint64_t> words);
 
 /// 64 random bits: the first two words of the block, low word first.
 std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);

@@ -1,5 +1,6 @@
 #include "kan/row_order.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -26,17 +27,18 @@ std::vector<std::uint32_t> identity(std::int64_t rows) {
 void shuffle_order(std::uint64_t seed, std::uint64_t stream, std::uint64_t first,
                    std::vector<std::uint32_t>& order) {
   const std::int64_t rows = std::int64_t(order.size());
-  // One block of random words serves two positions.
-  std::uint64_t bits[2] = {};
-  for (std::int64_t i = rows - 1; i > 0; --i) {
-    if (i == rows - 1 || i % 2 == 1) {
-      const auto words = random_words(seed, stream, first + std::uint64_t(i) / 2);
-      bits[0] = words[0] | std::uint64_t(words[1]) << 32;
-      bits[1] = words[2] | std::uint64_t(words[3]) << 32;
+  // A block of random words serves two positions; many blocks are made at a time.
+  constexpr std::int64_t kWords = 512;
+  std::uint64_t bits[kWords];
+  for (std::int64_t end = rows; end > 1;) {
+    const std::int64_t begin = (end - 1) / kWords * kWords;
+    random_blocks(seed, stream, first + std::uint64_t(begin) / 2, bits);
+    for (std::int64_t i = end - 1; i >= std::max<std::int64_t>(begin, 1); --i) {
+      __extension__ using Wide = unsigned __int128;
+      const auto j = std::int64_t((Wide(bits[i - begin]) * Wide(i + 1)) >> 64);
+      std::swap(order[i], order[j]);
     }
-    __extension__ using Wide = unsigned __int128;
-    const auto j = std::int64_t((Wide(bits[i % 2]) * Wide(i + 1)) >> 64);
-    std::swap(order[i], order[j]);
+    end = begin;
   }
 }
 

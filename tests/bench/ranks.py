@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What two ranks of one model reach, against two copies of one rank that run beside each other.
 
-  ranks.py DRIVER [--deck DECK] [--batch N ...] [--rounds R] [--epochs E] [--ranks P] [LAUNCHER...]
+  ranks.py DRIVER [--deck DECK] [--batch N ...] [--rounds R] [--epochs E] [--ranks P]
+           [--set BLOCK/KEY=VALUE ...] [--launcher WORD ...]
 
 A round is, in random order: P copies of the deck at the same time, each alone on one rank and
 one thread, and one run of P ranks with one thread each. Rates are samples per second of the
 report (everything between the first step and the last). The ratio is formed inside each round;
 its median and the order-statistic interval of the median are printed, and where the time of the
-P ranks went. LAUNCHER: default mpirun -n P.
+P ranks went. The launcher is mpirun -n P unless given.
 """
 import argparse
 import json
@@ -43,10 +44,13 @@ def main():
     parse.add_argument("--rounds", type=int, default=9)
     parse.add_argument("--epochs", type=int, default=400)
     parse.add_argument("--ranks", type=int, default=2)
+    # A checkpoint every 10 epochs, 0.1 s of this deck, would be a test of the disk.
+    parse.add_argument("--set", nargs="*", default=["output2/enabled=false"],
+                       help="overrides of the deck")
     parse.add_argument("--launcher", nargs="+")
     a = parse.parse_args()
     launcher = a.launcher or ["mpirun", "-n", str(a.ranks)]
-    common = [a.deck, "run/threads=1", f"run/epochs={a.epochs}", "schedule/type=constant"]
+    common = [a.deck, "run/threads=1", f"run/epochs={a.epochs}", *a.set]
     for batch in a.batch:
         words = [a.driver, *common, f"optimizer/batch={batch}"]
         ratios, together, alone, last = [], [], [], None

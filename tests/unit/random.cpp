@@ -13,6 +13,19 @@
 using namespace kan;
 using Words = std::array<std::uint32_t, 4>;
 
+TEST_CASE("many blocks at a time are the blocks one by one") {
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{0xfffffff8}}) {
+    std::vector<std::uint64_t> words(2 * 40);
+    kan::random_blocks(0x123456789abcdef0, 0xfedcba9876543210, first, words);
+    for (std::uint64_t k = 0; k < 40; ++k) {
+      const auto one =
+          kan::random_words(0x123456789abcdef0, 0xfedcba9876543210, first + k);
+      CHECK(words[2 * k] == (one[0] | std::uint64_t{one[1]} << 32));
+      CHECK(words[2 * k + 1] == (one[2] | std::uint64_t{one[3]} << 32));
+    }
+  }
+}
+
 TEST_CASE("Philox4x32-10 known answers") {
   // Random123's kat_vectors: counter words 0..3 are (index, stream), the key is the seed.
   CHECK(random_words(0, 0, 0) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
