@@ -98,11 +98,14 @@ if(Python3_FOUND)
     add_test(NAME regression.reference COMMAND ${kan_decks} reference)
     add_test(NAME regression.threads COMMAND ${kan_decks} threads)
     if(KAN_ENABLE_MPI)
-      add_test(NAME regression.restart_ranks COMMAND ${Python3_EXECUTABLE}
-        ${CMAKE_CURRENT_SOURCE_DIR}/regression/restart_elsewhere.py ranks
-        $<TARGET_FILE:kan_driver> ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${MPIEXEC_PREFLAGS})
-      set_tests_properties(regression.restart_ranks PROPERTIES LABELS regression TIMEOUT 300
-        PROCESSORS 2)
+      foreach(case ranks table)
+        add_test(NAME regression.restart_${case} COMMAND ${Python3_EXECUTABLE}
+          ${CMAKE_CURRENT_SOURCE_DIR}/regression/restart_elsewhere.py ${case}
+          $<TARGET_FILE:kan_driver> ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG}
+          ${MPIEXEC_PREFLAGS})
+        set_tests_properties(regression.restart_${case} PROPERTIES LABELS regression
+          TIMEOUT 600 PROCESSORS 2)
+      endforeach()
     endif()
     set_tests_properties(regression.reference regression.threads PROPERTIES
                          LABELS regression TIMEOUT 900)
