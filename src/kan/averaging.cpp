@@ -6,15 +6,21 @@
 namespace kan {
 namespace {
 
+template <class T>
+struct ScaledCopy {
+  T* to;
+  const T* from;
+  T factor;
+  KOKKOS_FUNCTION void operator()(std::int64_t k) const { to[k] = factor * from[k]; }
+};
+
 // to = factor * from.
 template <class T>
 void scaled_copy(const Exec& exec, const View1<T>& to, const View1<T>& from,
                  double factor) {
-  const T f = T(factor);
-  Kokkos::parallel_for(
-      "kan::Averaging::scaled_copy",
-      Kokkos::RangePolicy<Exec>(exec, 0, std::int64_t(from.size())),
-      KOKKOS_LAMBDA(std::int64_t k) { to(k) = f * from(k); });
+  Kokkos::parallel_for("kan::Averaging::scaled_copy",
+                       Kokkos::RangePolicy<Exec>(exec, 0, std::int64_t(from.size())),
+                       ScaledCopy<T>{to.data(), from.data(), T(factor)});
 }
 
 template <class T>
