@@ -163,6 +163,7 @@ if(KAN_ENABLE_MPI)
     ${MPIEXEC_PREFLAGS} $<TARGET_FILE:kan_bench_reduce> quick)
   set_tests_properties(perf.bench_reduce PROPERTIES LABELS perf TIMEOUT 120 PROCESSORS 2
     ENVIRONMENT "OMP_NUM_THREADS=1;OMP_PROC_BIND=false")
+endif()
 if(Python3_FOUND AND NOT kan_python_lacks)
   if(KAN_ENABLE_MPI)
     set(kan_launcher ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${MPIEXEC_PREFLAGS})
