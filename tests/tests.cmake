@@ -134,7 +134,7 @@ endif()
 if(Python3_FOUND AND NOT kan_python_lacks)
   foreach(test kills.calls kills.flush kills.writes kills.twice kills.stopped kills.random
           kills.ranks stops.signals stops.limits stops.ranks ranks.stopped ranks.dead
-          groups.work groups.asleep groups.alike)
+          groups.work groups.asleep groups.sleeper groups.alike)
     if(test MATCHES "ranks|groups" AND NOT KAN_ENABLE_MPI)
       continue()
     endif()

@@ -148,7 +148,8 @@ inline constexpr Parameter kParameters[] = {
      .doc = "A new order of rows every epoch. Fixed at a restart, as run/seed is."},
     {.block = "data", .name = "replicate_below", .type = Type::bytes,
      .fallback = "256 MiB",
-     .doc = "Largest data set of which every rank keeps a copy."},
+     .doc = "Largest data set of which every rank keeps a copy; a larger HDF5 set is "
+            "streamed in windows of about this size, others are refused."},
 
     {.block = "network", .name = "type", .type = Type::choice, .fallback = "kan",
      .choices = "kan", .cls = Class::structural,

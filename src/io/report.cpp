@@ -59,11 +59,16 @@ std::string limit_text(const Report& report) {
                                  100 * most->second.mean / report.wall_seconds);
   constexpr double kNoticed = 0.1;
   const double share = sums / report.wall_seconds;
-  if (report.sums > 0 && share > kNoticed)
+  if (report.sums > 0 && share > kNoticed) {
+    // The median is that of an undisturbed sum; what is beyond is waiting.
+    const bool messages = 2 * double(report.sums) * report.sum_median > sums;
     text += fmt::format(
-        "; sums over ranks and waiting for them {:.0f} %: more rows an update "
-        "(optimizer/batch), fewer ranks or parallel/average_every make that less",
-        100 * share);
+        "; sums over ranks {:.0f} %, {}", 100 * share,
+        messages ? "mostly messages: more rows an update (optimizer/batch), fewer ranks "
+                   "or parallel/average_every make that less"
+                 : "mostly waiting for a rank that is late: files written by rank 0, "
+                   "other programs on the cores (parallel/diagnose tells)");
+  }
   return text + "\n";
 }
 

@@ -33,6 +33,10 @@ class Averaging {
   /// Whether this rank still makes updates.
   bool frozen() const { return in_.nonfinite > 0; }
   std::int64_t size() const { return std::int64_t(waiting_.size()); }
+  /// Of the message of an average.
+  std::int64_t bytes() const {
+    return std::int64_t(reducer_.buffer().size() * sizeof(T));
+  }
   /// One update of own_rows rows of this rank.
   void add(const LocalUpdate& local, const Outcome& outcome, std::int64_t own_rows);
   void raise(const parallel::StopFlags& flags) { in_.stop |= flags; }

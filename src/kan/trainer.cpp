@@ -240,7 +240,9 @@ bool Trainer<T>::at_one(bool epoch_end) {
   timer_.enter(parallel::Phase::reduce);
   const bool own = averaging_->frozen();
   parallel::LaneOut lane;
+  const Clock::time_point start = Clock::now();
   for (const LocalUpdate& local : averaging_->average(lane)) finished_.push_back(local);
+  update_.count_sum(seconds_since(start));
   if (lane.nonfinite > 0)
     fail_numerically("steps " + std::to_string(finished_.front().record.step) + " to " +
                          std::to_string(finished_.back().record.step),

@@ -97,7 +97,11 @@ class Trainer {
   Engine<T>& engine() const { return engine_; }
   const Network<T>& network() const { return network_; }
   int leaves() const { return parts_.leaves; }
-  const Update<T>& updates() const { return update_; }
+  /// Sums over ranks (where the host waits for them): of gradients, or averages.
+  const parallel::CallTimes& sums() const { return update_.sums(); }
+  std::int64_t sum_bytes() const {
+    return averaging_ ? averaging_->bytes() : update_.sum_bytes();
+  }
   std::int64_t updates_per_epoch() const;
   /// Updates of the whole run, from epochs and steps.
   std::int64_t total_updates() const;

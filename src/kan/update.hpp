@@ -59,6 +59,8 @@ class Update {
   /// Sums over ranks so far (where the host waits for them), and bytes of one.
   const parallel::CallTimes& sums() const { return sums_; }
   std::int64_t sum_bytes() const;
+  /// An average of local SGD is one too.
+  void count_sum(double seconds) { sums_.add(seconds); }
   Optimizer<T>& optimizer() { return optimizer_; }
   const Optimizer<T>& optimizer() const { return optimizer_; }
 

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <exception>
 #include <list>
+#include <string>
 #include <utility>
 
 #include "parallel/mpi_check.hpp"
@@ -154,9 +156,19 @@ void NoticeBoard::share(const StopFlags& flags) {
   mail_->send(bits, readers_);
 }
 
-void NoticeBoard::wait_for_all(const std::function<StopFlags()>& seen) {
+void NoticeBoard::wait_for_all(const std::function<StopFlags()>& seen, double seconds) {
   if (!mail_) return;
-  const auto look = [&] { mail_->look(read_); };
+  const auto start = std::chrono::steady_clock::now();
+  const auto look = [&] {
+    mail_->look(read_);
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    if (seconds > 0 && waited.count() > seconds)
+      throw Error(Code::communication,
+                  "the end of the job: a rank that sleeps did not arrive within " +
+                      std::to_string(std::llround(seconds)) +
+                      " s (parallel/timeout): stopped or lost; what was to be written is "
+                      "written");
+  };
   mail_->barrier([&] {
     look();
     share(seen());
@@ -174,7 +186,7 @@ struct NoticeBoard::Mail {};
 NoticeBoard::NoticeBoard(std::vector<int> readers) : readers_(std::move(readers)) {}
 StopFlags NoticeBoard::read() { return {}; }
 void NoticeBoard::share(const StopFlags&) {}
-void NoticeBoard::wait_for_all(const std::function<StopFlags()>&) {}
+void NoticeBoard::wait_for_all(const std::function<StopFlags()>&, double) {}
 
 #endif
 

@@ -37,7 +37,9 @@ class NoticeBoard {
   /// Returns when all ranks of the job have called it and every message has arrived; the
   /// rank sleeps meanwhile and shares what seen() returns, which is asked at every look.
   /// The board can be used again after that. Throws code 6 where messages fail.
-  void wait_for_all(const std::function<StopFlags()>& seen);
+  /// Also after `seconds`, where they are not 0: for a rank that the others should join
+  /// soon.
+  void wait_for_all(const std::function<StopFlags()>& seen, double seconds = 0);
 
  private:
   struct Mail;  ///< the MPI part

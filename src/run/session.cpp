@@ -277,7 +277,8 @@ int run(const io::CommandLine& command, parallel::Launch& launch) {
   const std::unique_ptr<Session> session = open_session(command, launch);
   std::int64_t code = session->communicator ? work(*session) : 0;
   if (session->board) {
-    session->board->wait_for_all(own_signals);
+    const double limit = double(session->deck.get(io::key::parallel_timeout));
+    session->board->wait_for_all(own_signals, session->communicator ? limit : 0);
     session->world->allreduce_max(std::span<std::int64_t>(&code, 1));
   }
   return int(code);

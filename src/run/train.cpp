@@ -183,13 +183,13 @@ int train(Session& s) {
   }
   report.parameters_trained = shape.parameters();
   report.parameters_pykan = shape.parameters_pykan();
-  const Update<T>& updates = trainer.updates();
-  if (s.info.ranks > 1 && updates.sums().calls() > 0) {
-    report.sums = updates.sums().calls();
-    report.sum_bytes = updates.sum_bytes();
-    report.sum_shortest = updates.sums().shortest();
-    report.sum_median = updates.sums().median();
-    report.sum_longest = updates.sums().longest();
+  const parallel::CallTimes& sums = trainer.sums();
+  if (s.info.ranks > 1 && sums.calls() > 0) {
+    report.sums = sums.calls();
+    report.sum_bytes = trainer.sum_bytes();
+    report.sum_shortest = sums.shortest();
+    report.sum_median = sums.median();
+    report.sum_longest = sums.longest();
   }
   double peak = double(parallel::peak_resident_bytes());
   s.communicator->allreduce_max(std::span<double>(&peak, 1));

@@ -45,11 +45,11 @@ void compare_with_stored(Session& s, const std::string& digest, const std::strin
     if (s.command.warnings_are_errors) throw Error(Code::data, text);
     s.log->warning(text);
   }
-  if (now && mid_epoch && !same_windows(s))
-    s.log->note(
-        fmt::format("data: optimizer/batch or data/replicate_below changed within "
-                    "an epoch of streamed rows: {}",
-                    twice));
+  if (now && !same_windows(s))
+    s.log->note(fmt::format(
+        "data: optimizer/batch or data/replicate_below changed{}",
+        mid_epoch ? fmt::format(" within an epoch of streamed rows: {}", twice)
+                  : ": streamed rows come in another order than they would have"));
 }
 
 void require_sets_for_predictions(const Session& s, const io::Data& data) {

@@ -5,6 +5,7 @@ should be. Each error is one line, from rank 0, that names the rank which differ
 
   work     parallel/ranks, placement, ranks_per_node: results, errors, exit codes
   asleep   signals to a rank that sleeps, its CPU time, and the time limit
+  sleeper  a rank that sleeps is stopped: the others end within the deadline
   alike    other arguments, another executable, other data on one rank; four processes
            that were to be four ranks
 """
@@ -135,6 +136,17 @@ def a_sleeping_rank(driver, scratch):
     print(f"a sleeping rank's signals were heard; at most {100 * most:.2f} % of a CPU")
 
 
+def a_sleeper_that_is_stopped(driver, scratch):
+    """The ranks that work come to their end, and do not wait for it for ever."""
+    run = Run(driver, scratch, "sleeper", DECK, ["parallel/ranks=2", "parallel/timeout=2"], 3)
+    process = run.start("-t", "4")
+    pids = {rank_of(pid): pid for pid in rank_processes(process, 3)}
+    wait_for(lambda: "\nstep=" in log(run) or process.poll() is not None, "progress")
+    os.kill(pids[2], signal.SIGSTOP)
+    check_error(run, run.end(process, 30), 6, "a rank that sleeps did not arrive within 2 s")
+    check(run.checkpoints(), "sleeper: no checkpoint")
+
+
 def launch_apart(run, ranks, most, last):
     """A launch in which the last rank differs; most, last: (directory, program, arguments).
     A script starts the ranks, as not every mpirun can start several programs."""
@@ -225,4 +237,5 @@ def ranks_that_differ(driver, scratch):
           "processes that are not ranks")
 
 
-main({"work": some_ranks_work, "asleep": a_sleeping_rank, "alike": ranks_that_differ})
+main({"work": some_ranks_work, "asleep": a_sleeping_rank, "sleeper": a_sleeper_that_is_stopped,
+       "alike": ranks_that_differ})
