@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string>
 
 namespace kan::parallel {
 namespace {
@@ -94,6 +95,10 @@ HostMemory host_memory(const std::string& root) {
 
 std::int64_t peak_resident_bytes() {
   constexpr std::int64_t kKilobyte = 1024;
+  // getrusage also counts what the process was before it became this program.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return kKilobyte * std::stoll(line.substr(6));
   struct rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
   return kKilobyte * static_cast<std::int64_t>(usage.ru_maxrss);
