@@ -266,6 +266,8 @@ void Trainer<T>::compare_ranks() {
   const Optimizer<T>& optimizer = update_.optimizer();
   if (optimizer.moments() > 0) add(optimizer.first());
   if (optimizer.moments() > 1) add(optimizer.second());
+  const std::int64_t steps = optimizer.steps();
+  value = parallel::digest(std::as_bytes(std::span(&steps, 1)), value);
   parallel::require_equal(communicator_, value,
                           "the parameters after step " + std::to_string(progress_.step));
 }

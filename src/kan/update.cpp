@@ -105,6 +105,9 @@ template <class T>
 void Update<T>::start(const Batch<T>& batch, std::int64_t rows, double learning_rate,
                       const parallel::StopFlags& flags, Scope scope) {
   if (rows == 0) {
+    // Updates are counted alike on all ranks: moments are averaged, and need one
+    // correction.
+    optimizer_.set_steps(optimizer_.steps() + 1);
     started_.emplace_back(Outcome{});
   } else if (ledger_) {
     queue(batch, rows, learning_rate, flags, scope);

@@ -41,7 +41,8 @@ class Update {
          const RankParts& parts, parallel::PhaseTimer& timer);
 
   /// Collective in scope all_ranks. batch: this rank's part; rows: of the scope, may be 0
-  /// for own_rank. Starts an update; what it came to is to be taken, in the same order.
+  /// for own_rank: then the update is only counted. Starts an update; what it came to is
+  /// to be taken, in the same order.
   void start(const Batch<T>& batch, std::int64_t rows, double learning_rate,
              const parallel::StopFlags& flags, Scope scope);
   /// Of the oldest update that has not been taken; on a device it may have to be waited

@@ -61,10 +61,9 @@ class SerialCommunicator final : public Communicator {
 std::unique_ptr<Communicator> make_serial(const CommunicatorOptions&) {
   const int world = world_size();
   if (world > 1) {
-    throw Error(Code::launch,
-                "parallel/backend = serial: " + std::to_string(world) +
-                    " processes were started, which would all write the same files; "
-                    "start one process, or set parallel/backend = mpi");
+    throw Error(Code::launch, "parallel/backend = serial: " + std::to_string(world) +
+                                  " processes were started, and serial is for one; "
+                                  "start one process, or set parallel/backend = mpi");
   }
   return std::make_unique<SerialCommunicator>();
 }

@@ -57,10 +57,11 @@ template <class T>
 std::pair<TrainingState<T>, ExitReason> train(Setting<T>& s,
                                               parallel::Communicator& communicator,
                                               const TrainOptions& options,
-                                              Watch<T>& watch) {
+                                              Watch<T>& watch,
+                                              const TrainingState<T>* stored = nullptr) {
   ResidentFeed<T> feed(s.rows, options.seed, options.shuffle);
   Trainer<T> trainer(s.exec, s.network, *s.engine, communicator, options, feed,
-                     s.validation, s.timer, nullptr);
+                     s.validation, s.timer, stored);
   const ExitReason reason = trainer.run(watch).reason;
   return {trainer.state(), reason};
 }
@@ -161,6 +162,30 @@ TEST_CASE("local SGD is updates of each rank and weighted averages") {
   const std::vector<double> values = flat(state);
   const auto digest = parallel::digest(std::as_bytes(std::span(values)));
   for (const auto other : world->allgather(digest)) CHECK(other == digest);
+}
+
+TEST_CASE("ranks without rows count updates too, and a restart has the same bits") {
+  const auto world = parallel::make_communicator();
+  for (const std::int64_t batch : {50, 3}) {  // the last of 50 has 3 rows
+    TrainOptions options = local_options();
+    options.batch = batch;
+    options.average_every = 2;
+    Setting<double> s;
+    Watch<double> watch;
+    std::vector<TrainingState<double>> saved;
+    watch.at_boundary = [&](Trainer<double>& trainer) {
+      saved.push_back(trainer.state());
+    };
+    const auto straight = train(s, *world, options, watch).first;
+    CHECK(straight.progress.optimizer_step == 14);
+    for (const TrainingState<double>& state : saved) {
+      CHECK(state.progress.optimizer_step == state.progress.step);
+      Setting<double> again;
+      Watch<double> quiet;
+      const auto rest = train(again, *world, options, quiet, &state).first;
+      CHECK(flat(rest) == flat(straight));
+    }
+  }
 }
 
 TEST_CASE("average_every = 1 and a warm-up are synchronous, bit for bit") {

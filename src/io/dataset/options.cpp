@@ -86,14 +86,16 @@ void check_bytes(const std::string& what, std::int64_t rows, const DataShape& sh
                         : options.source == "function"
                             ? ", or write the rows to an HDF5 file, which is streamed"
                             : "";
-  throw Error(
-      Code::device,
-      fmt::format("{}: {} rows of {} values take {:.1f} MiB on every rank, more "
-                  "than data/replicate_below ({:.1f} MiB); raise it where the "
-                  "memory is there, or use fewer rows{}",
-                  what, rows, shape.inputs + shape.targets,
-                  bytes_of(rows, shape) / 1048576.0,
-                  static_cast<double>(options.replicate_below) / 1048576.0, convert));
+  const bool small = options.replicate_below < std::int64_t{1} << 20;
+  const double unit = small ? 1024.0 : 1048576.0;
+  throw Error(Code::device,
+              fmt::format("{}: {} rows of {} values take {:.1f} {} on every rank, more "
+                          "than data/replicate_below ({:.1f} {}); raise it where the "
+                          "memory is there, or use fewer rows{}",
+                          what, rows, shape.inputs + shape.targets,
+                          bytes_of(rows, shape) / unit, small ? "KiB" : "MiB",
+                          static_cast<double>(options.replicate_below) / unit,
+                          small ? "KiB" : "MiB", convert));
 }
 
 RowRange check_range(const std::string& file, RowRange range, std::int64_t rows) {
