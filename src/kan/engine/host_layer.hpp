@@ -32,8 +32,8 @@ struct LayerKernels {
   void (*backward)(const LayerPlan&, const T* table, const Weights<T>&, int samples,
                    const T* dy, T* gradient, T* dx, int* sorted) = nullptr;
   /// Table of inputs [first, last) from the flat parameters.
-  void (*form)(const LayerPlan&, const T* knots, const T* parameters, int first,
-               int last, T* table) = nullptr;
+  void (*form)(const LayerPlan&, const T* knots, const T* parameters, int first, int last,
+               T* table) = nullptr;
   /// Flat gradient of inputs [first, last) from summed table gradients.
   void (*finish)(const LayerPlan&, const T* knots, const T* parameters, const T* sums,
                  int first, int last, T* gradient) = nullptr;

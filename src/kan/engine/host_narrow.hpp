@@ -103,8 +103,8 @@ struct Polynomials {
   }
   void take(const LayerPlan& p, const T* knots, int input, int c) {
     if (p.uniform) return;
-    const T* piece = knots + p.pieces + std::int64_t(input) * p.pieces_per_input +
-                     c * piece_room(K);
+    const T* piece =
+        knots + p.pieces + std::int64_t(input) * p.pieces_per_input + c * piece_room(K);
     for (int j = 0; j <= K; ++j)
       for (int q = 0; q <= K; ++q) m[j][q] = piece[j * (K + 1) + q];
   }
