@@ -29,7 +29,7 @@ LayerKernels<T> host_layer_kernels(const LayerPlan& plan) {
 
 namespace {
 
-constexpr int kTile = 64;   // rows; blocks of 32 to 128 could not be told apart
+constexpr int kTile = 64;   // rows: bits of a word
 constexpr int kSlack = 64;  // numbers past the end that vectors may touch
 
 // Inputs outside [lo, hi]; integers only, so the order does not matter.
@@ -189,7 +189,7 @@ class HostEngine final : public Engine<T> {
       }
       places_.push_back(here);
     }
-    sorted_ = take((most_intervals + 2 + kTile));
+    samples_in_ = take(most_intervals * std::int64_t(8 / sizeof(T)));
     workspace_size_ = at;
   }
 
@@ -245,11 +245,11 @@ class HostEngine final : public Engine<T> {
     const Batch<T>& batch = task.batch;
     const int layers = int(plan_.layers.size());
     const LayerPlan& last = plan_.layers.back();
-    if (gradient) std::fill_n(gradient, plan_.table_size, T(0));
     const std::int64_t begin = leaf_begin(leaf, batch.size, batch.leaves);
     const std::int64_t end = leaf_begin(leaf + 1, batch.size, batch.leaves);
     const int columns = int(batch.targets.extent(1));
     const bool with_inputs = task.input_gradient.extent(0) > 0;
+    if (gradient && begin == end) std::fill_n(gradient, plan_.table_size, T(0));
     double loss = 0;
     std::int64_t right = 0;
     for (int l = 0; l < layers; ++l) this->leaf_outside_(leaf, l) = 0;
@@ -283,12 +283,12 @@ class HostEngine final : public Engine<T> {
         right += correct;
       }
       if (!gradient) continue;
-      int* sorted = reinterpret_cast<int*>(space + sorted_);
+      auto* samples_in = reinterpret_cast<std::uint64_t*>(space + samples_in_);
       for (int l = layers - 1; l >= 0; --l)
         kernels_[l].backward(plan_.layers[l], table_.data(), weights(space, l), samples,
-                             space + places_[l + 1].dx, gradient,
+                             space + places_[l + 1].dx, r > begin, gradient,
                              l > 0 || with_inputs ? space + places_[l].dx : nullptr,
-                             sorted);
+                             samples_in);
       const LayerPlan& first = plan_.layers[0];
       if (with_inputs)
         for (int s = 0; s < samples; ++s)
@@ -299,7 +299,7 @@ class HostEngine final : public Engine<T> {
     this->leaf_correct_(leaf) = right;
   }
 
-  std::int64_t threads_, workspace_size_ = 0, sorted_ = 0;
+  std::int64_t threads_, workspace_size_ = 0, samples_in_ = 0;
   std::vector<Places> places_;
   std::vector<LayerKernels<T>> kernels_;
   std::vector<Item> items_;

@@ -4,6 +4,8 @@
 // gradient is collected as the moments sum dy t^p of each interval.
 #pragma once
 
+#include <algorithm>
+
 #include "kan/engine/host_knots.hpp"
 
 namespace kan::host {
@@ -71,10 +73,11 @@ void narrow_forward(const LayerPlan& p, const T* knots, const T* table, const T*
 
 template <class T, int K>
 void narrow_backward(const LayerPlan& p, const T*, const Weights<T>& w, int samples,
-                     const T* dy, T* gradient, T* dx, int*) {
+                     const T* dy, bool add, T* gradient, T* dx, std::uint64_t*) {
   constexpr int lanes = kLanes<T>;
   using V = Vec<T>;
   T *rows = gradient + p.table, *base = gradient + p.base;
+  if (!add) std::fill(rows, base + p.ld_in, T(0));
   for (int s = 0; s < samples; ++s) {
     const V d = broadcast<V>(dy[std::int64_t(s) * p.ld_out]);
     for (int i = 0; i < p.ld_in; i += lanes) {
