@@ -12,7 +12,12 @@
 
 namespace kan::host {
 
-inline constexpr int kInputBlock = 16;
+/// Inputs whose coefficients of so many outputs stay in L1.
+template <class T>
+int input_block(const LayerPlan& p, int outputs) {
+  constexpr int kBytes = 45 << 10;
+  return std::clamp(kBytes / (p.intervals * outputs * int(sizeof(T))), 4, 64);
+}
 
 /// Basis, slopes and base function of samples x inputs: one flat run of vectors, the last
 /// of which may read and write past the end (buffers have room).
@@ -60,9 +65,9 @@ template <class T, int K, int N>
 KAN_INLINE void forward_strip(const LayerPlan& p, const T* table, const Weights<T>& w,
                               int samples, int first, T* y) {
   constexpr int lanes = kLanes<T>;
-  const int ld = p.ld_out;
-  for (int i0 = 0; i0 < p.in; i0 += kInputBlock) {
-    const int i1 = std::min(p.in, i0 + kInputBlock);
+  const int ld = p.ld_out, block = input_block<T>(p, N * lanes);
+  for (int i0 = 0; i0 < p.in; i0 += block) {
+    const int i1 = std::min(p.in, i0 + block);
     for (int s = 0; s < samples; ++s) {
       T* to = y + std::int64_t(s) * ld + first;
       Vec<T> sum[N];
@@ -105,9 +110,9 @@ void wide_input_gradient(const LayerPlan& p, const T* table, const Weights<T>& w
                          int samples, const T* dy, T* dx) {
   constexpr int lanes = kLanes<T>;
   using V = Vec<T>;
-  const int ld = p.ld_out;
-  for (int i0 = 0; i0 < p.in; i0 += kInputBlock) {
-    const int i1 = std::min(p.in, i0 + kInputBlock);
+  const int ld = p.ld_out, block = input_block<T>(p, ld);
+  for (int i0 = 0; i0 < p.in; i0 += block) {
+    const int i1 = std::min(p.in, i0 + block);
     for (int s = 0; s < samples; ++s) {
       const T* d = dy + std::int64_t(s) * ld;
       for (int i = i0; i < i1; ++i) {
