@@ -14,6 +14,9 @@ enum class Base { silu, identity, none };
 enum class SplineScale { folded, trained };
 enum class Initialization { pykan, efficient_kan };
 enum class Kernels { automatic, host, team };
+/// How a batch runs through the layers: rows in small tiles through all of them, or many
+/// rows through one after another.
+enum class EngineKind { automatic, tile, layer };
 
 /// Shape of a network. widths has L+1 entries; grid, order and base hold one entry for
 /// all layers or one per layer.
@@ -25,6 +28,7 @@ struct NetworkOptions {
   double grid_low = -1, grid_high = 1;
   SplineScale spline_scale = SplineScale::folded;
   Initialization initialization = Initialization::pykan;
+  EngineKind engine = EngineKind::automatic;
   Kernels kernels = Kernels::automatic;
 };
 

@@ -68,13 +68,14 @@ std::vector<double> quantile_knots(const LayerShape& layer) {
 template <class T>
 class TrainingOf final : public Training {
  public:
-  TrainingOf(parallel::Communicator& communicator, const Case& c, Kernels kernels)
+  TrainingOf(parallel::Communicator& communicator, const Case& c, Kernels kernels,
+             EngineKind engine)
       : network_(Shape(c.network()), -1, 1), feed_(rows(c), 1, true) {
     if (c.knots == Grid::quantile)
       for (int l = 0; l < network_.shape().layers(); ++l)
         network_.set_knots(l, quantile_knots(network_.shape().layer(l)));
     initialize(network_, Initialization::pykan, 1);
-    engine_ = make_engine(exec_, network_, kernels);
+    engine_ = make_engine(exec_, network_, kernels, engine);
     TrainOptions options;
     options.batch = c.batch;
     options.reproducible = c.reproducible;
@@ -123,9 +124,11 @@ class TrainingOf final : public Training {
 }  // namespace
 
 std::unique_ptr<Training> make_training(parallel::Communicator& communicator,
-                                        const Case& c, Kernels kernels) {
-  if (c.fp64) return std::make_unique<TrainingOf<double>>(communicator, c, kernels);
-  return std::make_unique<TrainingOf<float>>(communicator, c, kernels);
+                                        const Case& c, Kernels kernels,
+                                        EngineKind engine) {
+  if (c.fp64)
+    return std::make_unique<TrainingOf<double>>(communicator, c, kernels, engine);
+  return std::make_unique<TrainingOf<float>>(communicator, c, kernels, engine);
 }
 
 }  // namespace kan::bench

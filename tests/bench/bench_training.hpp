@@ -32,6 +32,7 @@ class Training {
 
 /// Rows of random numbers, 64 MiB at most unless 8 batches take more.
 std::unique_ptr<Training> make_training(parallel::Communicator& communicator,
-                                        const Case& c, Kernels kernels);
+                                        const Case& c, Kernels kernels,
+                                        EngineKind engine);
 
 }  // namespace kan::bench

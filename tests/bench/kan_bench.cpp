@@ -3,6 +3,7 @@
 // slow moment of the machine hits all of them alike.
 //
 //   kan_bench [--match TEXT[,TEXT...]] [--rounds 9] [--seconds 0.1] [--kernels auto]
+//   [--engine auto]
 //             [--json FILE] [--kokkos-num-threads=N]
 //   kan_bench --match NAME --steps N       only that: N updates of the cases, not timed,
 //                                          as a profiler wants it
@@ -42,6 +43,7 @@ struct Arguments {
   int rounds = 9, steps = 0;
   double seconds = 0.1;
   Kernels kernels = Kernels::automatic;
+  EngineKind engine = EngineKind::automatic;
   std::string json;
   bool list = false;
 };
@@ -78,6 +80,11 @@ Arguments parse(int argc, char** argv) {
       a.kernels = form == "host"   ? Kernels::host
                   : form == "team" ? Kernels::team
                                    : Kernels::automatic;
+    } else if (word == "--engine") {
+      const std::string& kind = value();
+      a.engine = kind == "layer"  ? EngineKind::layer
+                 : kind == "tile" ? EngineKind::tile
+                                  : EngineKind::automatic;
     } else {
       throw Error(Code::usage, "kan_bench: " + word + " is not known");
     }
@@ -148,7 +155,7 @@ std::vector<Contestant> contestants(const Arguments& a) {
 }
 
 void start(Contestant& c, const Arguments& a, parallel::Communicator& communicator) {
-  c.training = make_training(communicator, c.what, a.kernels);
+  c.training = make_training(communicator, c.what, a.kernels, a.engine);
   c.training->run(2);
   const double trial = c.training->run(3).wall / 3;
   c.updates = std::max<std::int64_t>(3, std::int64_t(a.seconds / trial));
@@ -210,7 +217,7 @@ void measure(const Arguments& a, parallel::Launch& launch) {
   for (Contestant& c : cases) {
     by_name[c.what.name()] = &c;
     if (a.steps > 0) {
-      make_training(*communicator, c.what, a.kernels)->run(a.steps);
+      make_training(*communicator, c.what, a.kernels, a.engine)->run(a.steps);
     } else {
       start(c, a, *communicator);
     }

@@ -104,11 +104,17 @@ double Engine<T>::loss(int first, int count) const {
 
 template <class T>
 std::unique_ptr<Engine<T>> make_engine(const Exec& exec, const Network<T>& network,
-                                       Kernels kernels) {
+                                       Kernels kernels, EngineKind kind) {
   if (kernels == Kernels::automatic)
     kernels = kHostExecution ? Kernels::host : Kernels::team;
+  if (kernels == Kernels::team && kind == EngineKind::layer)
+    throw Error(Code::usage,
+                "network/engine = layer: it has no kernels for GPUs (network/kernels = "
+                "team); use tile or auto");
   if (kernels == Kernels::team) return make_team_engine(exec, network);
-  if constexpr (kHostExecution) return make_host_engine(exec, network);
+  if constexpr (kHostExecution)
+    return kind == EngineKind::layer ? make_layer_engine(exec, network)
+                                     : make_host_engine(exec, network);
   throw Error(Code::usage,
               "network/kernels = host: this build runs on a device; use team or auto");
 }
@@ -116,8 +122,8 @@ std::unique_ptr<Engine<T>> make_engine(const Exec& exec, const Network<T>& netwo
 template class Engine<float>;
 template class Engine<double>;
 template std::unique_ptr<Engine<float>> make_engine(const Exec&, const Network<float>&,
-                                                    Kernels);
+                                                    Kernels, EngineKind);
 template std::unique_ptr<Engine<double>> make_engine(const Exec&, const Network<double>&,
-                                                     Kernels);
+                                                     Kernels, EngineKind);
 
 }  // namespace kan

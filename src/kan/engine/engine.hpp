@@ -1,8 +1,8 @@
-// An engine computes: loss, gradient and outputs of a network on rows of a data set. Two
-// forms of the tile engine exist (a tile of samples goes through all layers forward, the
-// loss, and all layers backward while its activations stay near): `host` with vectors,
-// one thread a leaf, and `team` as a GPU runs it, one team a leaf; it runs on any
-// backend.
+// An engine computes: loss, gradient and outputs of a network on rows of a data set. In
+// the tile engine a tile of samples goes through all layers forward, the loss, and all
+// layers backward while its activations stay near. It has two forms: `host` with vectors,
+// one thread a leaf, and `team` as a GPU runs it, on any backend. In the layer engine,
+// which has a host form, many samples go through one layer after another.
 //
 // Gradients are summed in leaves: leaf s of a batch of b rows and V leaves is the rows
 // [floor(s b/V), floor((s+1) b/V)), added up by one thread or team in a fixed order;
@@ -120,10 +120,12 @@ class Engine {
 };
 
 /// The form asked for; automatic: host vectors where the default execution space is the
-/// host, else team. Error usage where the form cannot run here.
+/// host, else team; tile unless layer is asked for, which has a host form only. Error
+/// usage where that cannot run here.
 template <class T>
 std::unique_ptr<Engine<T>> make_engine(const Exec& exec, const Network<T>& network,
-                                       Kernels kernels);
+                                       Kernels kernels,
+                                       EngineKind kind = EngineKind::automatic);
 
 /// Bounds of leaf s of b rows in V leaves.
 KOKKOS_INLINE_FUNCTION std::int64_t leaf_begin(std::int64_t s, std::int64_t b,

@@ -6,105 +6,32 @@
 
 #include <algorithm>
 
-#include "kan/engine/host_layer.hpp"
-#include "kan/engine/point.hpp"
+#include "kan/engine/host_form.hpp"
 
 namespace kan {
 
-template <class T>
-LayerKernels<T> host_layer_kernels(const LayerPlan& plan) {
-  switch (plan.order) {
-    case 1:
-      return host_kernels_of_order<T, 1>(plan.narrow);
-    case 2:
-      return host_kernels_of_order<T, 2>(plan.narrow);
-    case 3:
-      return host_kernels_of_order<T, 3>(plan.narrow);
-    case 4:
-      return host_kernels_of_order<T, 4>(plan.narrow);
-    default:
-      return host_kernels_of_order<T, 5>(plan.narrow);
-  }
-}
-
 namespace {
 
-constexpr int kTile = 64;   // rows: bits of a word
-constexpr int kSlack = 64;  // numbers past the end that vectors may touch
-
-// Inputs outside [lo, hi]; integers only, so the order does not matter.
 template <class T>
-std::int64_t count_outside(const LayerPlan& p, const T* knots, const T* x, int samples) {
-  std::int64_t count = 0;
-  if (p.uniform) {
-    const T low = knots[p.knots + 2 * p.order];
-    const T high = knots[p.knots + 2 * p.order + p.grid];
-    const int width = p.ld_in == p.in ? samples * p.in : p.in;
-    const int runs = p.ld_in == p.in ? 1 : samples;
-    for (int s = 0; s < runs; ++s) {
-      const T* row = x + std::int64_t(s) * p.ld_in;
-      int in_row = 0;
-      for (int i = 0; i < width; ++i) in_row += int(row[i] < low) | int(row[i] > high);
-      count += in_row;
-    }
-    return count;
-  }
-  constexpr int lanes = kLanes<T>;
-  const int run = samples * p.ld_in, whole = run / lanes * lanes;
-  const T* low = knots + p.columns + std::int64_t(p.order) * p.period;
-  const T* high = low + std::int64_t(p.grid) * p.period;
-  Integer<Vec<T>> outside{};
-  for (int q = 0; q < whole; q += lanes) {
-    const int r = q % p.period;
-    const Vec<T> at = load<T>(x + q);
-    outside -= (at < load<T>(low + r)) | (at > load<T>(high + r));
-  }
-  for (int l = 0; l < lanes; ++l) count += outside[l];
-  for (int q = whole; q < run; ++q) count += outside_grid(x[q], p, knots, q % p.ld_in);
-  return count;
-}
-
-template <class T>
-class HostEngine final : public Engine<T> {
+class HostEngine final : public HostForm<T> {
  public:
-  HostEngine(const Exec& exec, const Network<T>& network)
-      : Engine<T>(make_plan(network, kLanes<T>, true)), threads_(exec.concurrency()) {
+  HostEngine(const Exec& exec, const Network<T>& network) : HostForm<T>(exec, network) {
     lay_out_workspace();
     workspace_ = View2<T>("kan::HostEngine::workspace", threads_, workspace_size_);
-    for (const LayerPlan& p : plan_.layers) {
-      kernels_.push_back(host_layer_kernels<T>(p));
-      // A narrow item is small: several inputs together.
-      const int inputs = p.narrow ? 8 : 1;
-      for (int i = 0; i < p.in; i += inputs)
-        items_.push_back({int(kernels_.size()) - 1, i, std::min(p.in, i + inputs)});
-    }
   }
 
   std::string name() const override { return "tile/host"; }
-  int vector_bytes() const override { return KAN_VECTOR_BYTES; }
   std::int64_t workspace_bytes() const override {
     return (threads_ * workspace_size_ + plan_.table_size) * std::int64_t(sizeof(T));
   }
 
-  void form(const Exec& exec, const View1<const T>& parameters) override {
-    for_items(exec, "kan::HostEngine::form", [&, table = table_.data()](const Item& it) {
-      kernels_[it.layer].form(plan_.layers[it.layer], knots_.data(), parameters.data(),
-                              it.first, it.last, table);
-    });
-  }
-
-  void finish(const Exec& exec, const View1<const T>& parameters,
-              const View1<const T>& root, const View1<T>& gradient) override {
-    for_items(exec, "kan::HostEngine::finish", [&](const Item& it) {
-      kernels_[it.layer].finish(plan_.layers[it.layer], knots_.data(), parameters.data(),
-                                root.data(), it.first, it.last, gradient.data());
-    });
-  }
-
  protected:
-  using Engine<T>::plan_;
-  using Engine<T>::knots_;
-  using Engine<T>::table_;
+  using HostForm<T>::plan_;
+  using HostForm<T>::knots_;
+  using HostForm<T>::table_;
+  using HostForm<T>::kernels_;
+  using HostForm<T>::threads_;
+  using HostForm<T>::row_of;
   using Task = typename Engine<T>::Task;
   using Block = typename Engine<T>::Block;
 
@@ -144,19 +71,6 @@ class HostEngine final : public Engine<T> {
   }
 
  private:
-  struct Item {
-    int layer, first, last;
-  };
-
-  template <class Call>
-  void for_items(const Exec& exec, const char* label, const Call& call) const {
-    const Item* items = items_.data();
-    const Call* todo = &call;
-    Kokkos::parallel_for(label, Kokkos::RangePolicy<Exec>(exec, 0, items_.size()),
-                         [=](std::size_t k) { (*todo)(items[k]); });
-    exec.fence(label);
-  }
-
   // Offsets in a thread's workspace, in numbers of T.
   struct Places {
     std::int64_t x = 0, dx = 0;  // (tile, ld) at the boundary in front of the layer
@@ -167,7 +81,7 @@ class HostEngine final : public Engine<T> {
     std::int64_t at = 0;
     const auto take = [&at](std::int64_t count) {
       const std::int64_t here = at;
-      at += (count + kSlack + 15) / 16 * 16;
+      at += (count + kHostSlack + 15) / 16 * 16;
       return here;
     };
     int most_intervals = 0;
@@ -179,7 +93,7 @@ class HostEngine final : public Engine<T> {
       here.x = take(run);
       here.dx = take(run);
       if (l < layers) {
-        here.stride = (run + kSlack + 15) / 16 * 16;
+        here.stride = (run + kHostSlack + 15) / 16 * 16;
         here.basis = take((p.order + 1) * here.stride);
         here.slope = take((p.order + 1) * here.stride);
         here.base = take(run);
@@ -201,19 +115,6 @@ class HostEngine final : public Engine<T> {
             space + at.base_slope,
             reinterpret_cast<Integer<T>*>(space + at.interval),
             at.stride};
-  }
-
-  static std::int64_t row_of(const Batch<T>& batch, std::int64_t position) {
-    return batch.order.extent(0) > 0 ? std::int64_t(batch.order(position)) : position;
-  }
-
-  void gather(const Batch<T>& batch, std::int64_t first, int samples, T* x) const {
-    const int in = plan_.layers[0].in, ld = plan_.layers[0].ld_in;
-    const T* all = batch.inputs.data();
-    for (int s = 0; s < samples; ++s) {
-      const T* from = all + row_of(batch, first + s) * in;
-      for (int i = 0; i < in; ++i) x[std::int64_t(s) * ld + i] = from[i];
-    }
   }
 
   // Rows of the next tile, while this one is computed.
@@ -256,16 +157,18 @@ class HostEngine final : public Engine<T> {
 
     for (std::int64_t r = begin; r < end; r += kTile) {
       const int samples = int(std::min<std::int64_t>(kTile, end - r));
-      gather(batch, batch.begin + r, samples, space + places_[0].x);
+      this->gather(batch, r, samples, space + places_[0].x);
       prefetch(batch, batch.begin + r + samples,
                batch.begin + std::min<std::int64_t>(r + samples + kTile, end));
       for (int l = 0; l < layers; ++l) {
         const LayerPlan& p = plan_.layers[l];
         const T* x = space + places_[l].x;
         this->leaf_outside_(leaf, l) += count_outside(p, knots_.data(), x, samples);
-        kernels_[l].forward(p, knots_.data(), table_.data(), x, samples,
+        kernels_[l].weights(p, knots_.data(), x, samples,
                             task.with_gradient && (l > 0 || with_inputs),
-                            weights(space, l), space + places_[l + 1].x);
+                            weights(space, l));
+        kernels_[l].forward(p, table_.data(), weights(space, l), samples, false,
+                            space + places_[l + 1].x);
       }
       const T* y = space + places_[layers].x;
       T* dy = space + places_[layers].dx;
@@ -274,14 +177,7 @@ class HostEngine final : public Engine<T> {
           for (int o = 0; o < last.out; ++o)
             task.prediction(r + s, o) = y[std::int64_t(s) * last.ld_out + o];
       if (columns == 0) continue;
-      for (int s = 0; s < samples; ++s) {
-        const std::int64_t row = row_of(batch, batch.begin + r + s);
-        int correct = 0;
-        loss += loss_row(task.loss, y + std::int64_t(s) * last.ld_out,
-                         batch.targets.data() + row * columns, last.out,
-                         dy + std::int64_t(s) * last.ld_out, correct);
-        right += correct;
-      }
+      this->losses(batch, task.loss, r, samples, y, dy, loss, right);
       if (!gradient) continue;
       auto* samples_in = reinterpret_cast<std::uint64_t*>(space + samples_in_);
       for (int l = layers - 1; l >= 0; --l)
@@ -299,10 +195,8 @@ class HostEngine final : public Engine<T> {
     this->leaf_correct_(leaf) = right;
   }
 
-  std::int64_t threads_, workspace_size_ = 0, samples_in_ = 0;
+  std::int64_t workspace_size_ = 0, samples_in_ = 0;
   std::vector<Places> places_;
-  std::vector<LayerKernels<T>> kernels_;
-  std::vector<Item> items_;
   View2<T> workspace_;
   int levels_ = 0;
   View2<T> partial_;  ///< (thread and level, table)

@@ -1,5 +1,5 @@
-// Host form of the tile engine: one thread takes a leaf, tile by tile, through all
-// layers.
+// Host form of the engines. Tile: one thread takes a leaf, tile by tile, through all
+// layers. Layer: all threads take many rows of a leaf through one layer after another.
 #pragma once
 
 #include <memory>
@@ -10,5 +10,8 @@ namespace kan {
 
 template <class T>
 std::unique_ptr<Engine<T>> make_host_engine(const Exec& exec, const Network<T>& network);
+
+template <class T>
+std::unique_ptr<Engine<T>> make_layer_engine(const Exec& exec, const Network<T>& network);
 
 }  // namespace kan

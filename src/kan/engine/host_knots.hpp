@@ -22,32 +22,32 @@ KAN_INLINE Located<T> locate(const LayerPlan& p, const T* knots, int first, Vec<
   constexpr int lanes = kLanes<T>;
   constexpr int kCompared = 64;  // with all knots up to here, else by halves
   using V = Vec<T>;
-  const int period = p.period, r = first % period, intervals = p.intervals;
+  const int stride = p.column_stride, r = first % p.period, intervals = p.intervals;
   const T* column = knots + p.columns + r;
-  const T* inverse = column + (intervals + 1) * period;
-  const V low = load<T>(column), high = load<T>(column + intervals * period);
+  const T* inverse = column + (intervals + 1) * stride;
+  const V low = load<T>(column), high = load<T>(column + intervals * stride);
   const V inside = smaller<V>(larger<V>(x, low), high);
   V start = low;
   Located<T> at{{}, load<T>(inverse), {}};
   if (intervals <= kCompared) {
     for (int j = 1; j < intervals; ++j) {
-      const V knot = load<T>(column + j * period);
+      const V knot = load<T>(column + j * stride);
       const auto passed = inside >= knot;
       at.interval -= passed;
       start = passed ? knot : start;
-      at.inverse = passed ? load<T>(inverse + j * period) : at.inverse;
+      at.inverse = passed ? load<T>(inverse + j * stride) : at.inverse;
     }
   } else {
     for (int l = 0; l < lanes; ++l) {
       int c = 0;
       for (int count = intervals; count > 1;) {
         const int half = count / 2;
-        c = inside[l] >= column[(c + half) * period + l] ? c + half : c;
+        c = inside[l] >= column[(c + half) * stride + l] ? c + half : c;
         count -= half;
       }
       at.interval[l] = c;
-      start[l] = column[c * period + l];
-      at.inverse[l] = inverse[c * period + l];
+      start[l] = column[c * stride + l];
+      at.inverse[l] = inverse[c * stride + l];
     }
   }
   at.t = (inside - start) * at.inverse;

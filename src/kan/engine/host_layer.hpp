@@ -8,7 +8,7 @@
 
 namespace kan {
 
-/// What the forward pass of a layer leaves for the backward pass, for samples x inputs
+/// What both passes of a layer read instead of x, for samples x inputs
 /// (sample-major, ld_in apart): `stride` numbers per array, k+1 arrays in basis and
 /// slope. Narrow layers use basis[0] for t, basis[1] for 1 / width of the interval where
 /// that differs from interval to interval, and base_slope for the whole slope.
@@ -24,9 +24,12 @@ struct Weights {
 
 template <class T>
 struct LayerKernels {
-  /// y(s, ld_out) from x(s, ld_in); with_slopes if backward wants dx.
-  void (*forward)(const LayerPlan&, const T* knots, const T* table, const T* x,
-                  int samples, bool with_slopes, const Weights<T>&, T* y) = nullptr;
+  /// Weights of x(s, ld_in); with_slopes if backward is to give dx.
+  void (*weights)(const LayerPlan&, const T* knots, const T* x, int samples,
+                  bool with_slopes, const Weights<T>&) = nullptr;
+  /// y(s, ld_out) from the weights, added or stored; in narrow layers also the slopes.
+  void (*forward)(const LayerPlan&, const T* table, const Weights<T>&, int samples,
+                  bool add, T* y) = nullptr;
   /// Gradient (laid out as the table) of the tile, added or stored; dx(s, ld_in) unless
   /// null. At most 64 samples; samples_in: room for as many numbers as intervals.
   void (*backward)(const LayerPlan&, const T* table, const Weights<T>&, int samples,
@@ -39,10 +42,6 @@ struct LayerKernels {
   void (*finish)(const LayerPlan&, const T* knots, const T* parameters, const T* sums,
                  int first, int last, T* gradient) = nullptr;
 };
-
-/// Kernels for this layer's order and layout.
-template <class T>
-LayerKernels<T> host_layer_kernels(const LayerPlan& plan);
 
 template <class T, int K>
 LayerKernels<T> host_kernels_of_order(bool narrow);

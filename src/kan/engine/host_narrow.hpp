@@ -10,10 +10,11 @@
 
 namespace kan::host {
 
-/// Pass 1, a short body so that several iterations are in flight: interval, t, base.
+/// Interval, t and base: a loop of its own, with a short body, so that several iterations
+/// are in flight.
 template <class T, int K>
-void narrow_locate(const LayerPlan& p, const T* knots, const T* x, int samples,
-                   const Weights<T>& w) {
+void narrow_weights(const LayerPlan& p, const T* knots, const T* x, int samples, bool,
+                    const Weights<T>& w) {
   constexpr int lanes = kLanes<T>, room = row_room(K);
   using V = Vec<T>;
   const T scale = T(p.inverse_step), shift = T(K - p.low * p.inverse_step);
@@ -44,11 +45,10 @@ void narrow_locate(const LayerPlan& p, const T* knots, const T* x, int samples,
 }
 
 template <class T, int K>
-void narrow_forward(const LayerPlan& p, const T* knots, const T* table, const T* x,
-                    int samples, bool, const Weights<T>& w, T* y) {
+void narrow_forward(const LayerPlan& p, const T* table, const Weights<T>& w, int samples,
+                    bool add, T* y) {
   constexpr int lanes = kLanes<T>;
   using V = Vec<T>;
-  narrow_locate<T, K>(p, knots, x, samples, w);
   const V scale = broadcast<V>(T(p.inverse_step));
   for (int s = 0; s < samples; ++s) {
     V sum{};
@@ -67,7 +67,8 @@ void narrow_forward(const LayerPlan& p, const T* knots, const T* table, const T*
       sum += weight * load<T>(w.base + q) + value;
       store<T>(w.base_slope + q, weight * load<T>(w.base_slope + q) + slope);
     }
-    y[std::int64_t(s) * p.ld_out] = sum_lanes<T>(sum);
+    T& to = y[std::int64_t(s) * p.ld_out];
+    to = add ? to + sum_lanes<T>(sum) : sum_lanes<T>(sum);
   }
 }
 
@@ -77,7 +78,10 @@ void narrow_backward(const LayerPlan& p, const T*, const Weights<T>& w, int samp
   constexpr int lanes = kLanes<T>;
   using V = Vec<T>;
   T *rows = gradient + p.table, *base = gradient + p.base;
-  if (!add) std::fill(rows, base + p.ld_in, T(0));
+  if (!add) {
+    std::fill_n(rows, std::int64_t(p.ld_in) * p.intervals * row_room(K), T(0));
+    std::fill_n(base, p.ld_in, T(0));
+  }
   for (int s = 0; s < samples; ++s) {
     const V d = broadcast<V>(dy[std::int64_t(s) * p.ld_out]);
     for (int i = 0; i < p.ld_in; i += lanes) {

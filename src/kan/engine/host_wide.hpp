@@ -63,7 +63,7 @@ void wide_weights(const LayerPlan& p, const T* knots, const T* x, int samples,
 // N vectors of outputs from `first`, for all samples.
 template <class T, int K, int N>
 KAN_INLINE void forward_strip(const LayerPlan& p, const T* table, const Weights<T>& w,
-                              int samples, int first, T* y) {
+                              int samples, int first, bool add, T* y) {
   constexpr int lanes = kLanes<T>;
   const int ld = p.ld_out, block = input_block<T>(p, N * lanes);
   for (int i0 = 0; i0 < p.in; i0 += block) {
@@ -71,7 +71,8 @@ KAN_INLINE void forward_strip(const LayerPlan& p, const T* table, const Weights<
     for (int s = 0; s < samples; ++s) {
       T* to = y + std::int64_t(s) * ld + first;
       Vec<T> sum[N];
-      for (int v = 0; v < N; ++v) sum[v] = i0 > 0 ? load<T>(to + v * lanes) : Vec<T>{};
+      for (int v = 0; v < N; ++v)
+        sum[v] = add || i0 > 0 ? load<T>(to + v * lanes) : Vec<T>{};
       for (int i = i0; i < i1; ++i) {
         const std::int64_t q = std::int64_t(s) * p.ld_in + i;
         const T* row = table + p.table +
@@ -90,18 +91,18 @@ KAN_INLINE void forward_strip(const LayerPlan& p, const T* table, const Weights<
 }
 
 template <class T, int K>
-void wide_forward(const LayerPlan& p, const T* knots, const T* table, const T* x,
-                  int samples, bool with_slopes, const Weights<T>& w, T* y) {
+void wide_forward(const LayerPlan& p, const T* table, const Weights<T>& w, int samples,
+                  bool add, T* y) {
   constexpr int lanes = kLanes<T>;
-  wide_weights<T, K>(p, knots, x, samples, with_slopes, w);
   int o = 0;
   for (; o + 8 * lanes <= p.ld_out; o += 8 * lanes)
-    forward_strip<T, K, 8>(p, table, w, samples, o, y);
+    forward_strip<T, K, 8>(p, table, w, samples, o, add, y);
   for (; o + 4 * lanes <= p.ld_out; o += 4 * lanes)
-    forward_strip<T, K, 4>(p, table, w, samples, o, y);
+    forward_strip<T, K, 4>(p, table, w, samples, o, add, y);
   for (; o + 2 * lanes <= p.ld_out; o += 2 * lanes)
-    forward_strip<T, K, 2>(p, table, w, samples, o, y);
-  for (; o < p.ld_out; o += lanes) forward_strip<T, K, 1>(p, table, w, samples, o, y);
+    forward_strip<T, K, 2>(p, table, w, samples, o, add, y);
+  for (; o < p.ld_out; o += lanes)
+    forward_strip<T, K, 1>(p, table, w, samples, o, add, y);
 }
 
 /// dx = sum_o dy_o (base' a_io + sum_j slope_j e_(c-k+j)o).
@@ -180,15 +181,15 @@ KAN_INLINE void gradient_strip(const LayerPlan& p, const Weights<T>& w, int inpu
 }
 
 /// Vectors of outputs whose sums stay in registers: K+1 rows, the base, and dy.
-template <int K>
-inline constexpr int kStrip = (KAN_VECTOR_BYTES == 64 ? 30 : 14) / (K + 3) >= 4   ? 4
-                              : (KAN_VECTOR_BYTES == 64 ? 30 : 14) / (K + 3) >= 2 ? 2
-                                                                                  : 1;
+constexpr int gradient_strip_vectors(int order) {
+  const int fit = (KAN_VECTOR_BYTES == 64 ? 32 : 16) / (order + 3);
+  return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
 
 template <class T, int K>
 void wide_backward(const LayerPlan& p, const T* table, const Weights<T>& w, int samples,
                    const T* dy, bool add, T* gradient, T* dx, std::uint64_t* samples_in) {
-  constexpr int lanes = kLanes<T>, strip = kStrip<K>;
+  constexpr int lanes = kLanes<T>, strip = gradient_strip_vectors(K);
   const int ld = p.ld_out;
   for (int i = 0; i < p.in; ++i) {
     std::fill_n(samples_in, p.intervals, 0);

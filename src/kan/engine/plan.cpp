@@ -36,6 +36,7 @@ void append_pieces(Plan<T>& plan, LayerPlan& p, int lanes) {
     return T(1 / (double(knot(input, c + 1)) - double(knot(input, c))));
   };
   p.period = p.ld_in % lanes == 0 && !p.uniform ? p.ld_in : lanes;
+  p.column_stride = p.period;
   p.pieces_per_input = p.uniform ? 0 : p.intervals * room;
   plan.knots.resize(round_up(plan.knots.size(), 16));
   p.columns = std::int64_t(plan.knots.size());
@@ -61,6 +62,22 @@ void append_pieces(Plan<T>& plan, LayerPlan& p, int lanes) {
 }
 
 }  // namespace
+
+LayerPlan plan_of_inputs(const LayerPlan& plan, int first, int count) {
+  LayerPlan p = plan;
+  p.in = std::min(count, plan.in - first);
+  p.ld_in = std::min(count, plan.ld_in - first);
+  const std::int64_t edge_rows = std::int64_t(first) * plan.intervals;
+  p.table += edge_rows * (plan.narrow ? row_room(plan.order) : plan.ld_out);
+  p.base += std::int64_t(first) * (plan.narrow ? 1 : plan.ld_out);
+  p.knots += std::int64_t(first) * plan.knots_per_input;
+  if (plan.by_knots && plan.period == plan.ld_in) {
+    p.period = p.ld_in;
+    p.columns += first;
+    p.starts += first;
+  }
+  return p;
+}
 
 template <class T>
 Plan<T> make_plan(const Network<T>& network, int lanes, bool with_narrow) {

@@ -45,9 +45,9 @@ struct LayerPlan {
   // lanes side by side, from the first input again after `period` lanes; 1 / width of
   // intervals likewise; and the pieces of all intervals.
   bool by_knots = false;
-  int period = 0;
-  std::int64_t columns = 0;  ///< (G+2k+1, period) knots, (G+2k, period) 1 / width
-  std::int64_t starts = 0;   ///< (period) offset of the input's pieces, an integer's bits
+  int period = 0, column_stride = 0;
+  std::int64_t columns = 0;  ///< (G+2k+1, column_stride) knots, (G+2k, ...) 1 / width
+  std::int64_t starts = 0;   ///< offset of a lane's pieces, an integer's bits
   std::int64_t pieces = 0;   ///< (in or 1, G+2k, piece_room)
   int pieces_per_input = 0;  ///< 0 if all inputs share them
   double low = 0, high = 0;  ///< ends of the grid if uniform
@@ -62,6 +62,10 @@ struct Plan {
   std::int64_t parameters = 0;
   int widest = 0;  ///< largest ld of any activations
 };
+
+/// Inputs [first, first + count) of a layer as a layer of its own; first is a multiple of
+/// the lanes of make_plan.
+LayerPlan plan_of_inputs(const LayerPlan& plan, int first, int count);
 
 /// lanes: what activations and rows are padded to; with_narrow: whether layers with one
 /// output may take the polynomial form.
