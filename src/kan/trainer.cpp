@@ -29,8 +29,11 @@ int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int th
     return int(parallel::leaf_count(options.max_shards, nominal, options.shard_rows,
                                     parameters));
   // Enough for the threads and for sums that are not long chains, few enough that
-  // clearing and adding them stays small.
-  constexpr std::int64_t kRows = 256, kMost = 64, kBytes = 64 << 20;
+  // clearing and adding them stays small. On a device a thread walks over the rows of a
+  // leaf one by one, so leaves are short and many; threads are too many to count there.
+  constexpr std::int64_t kRows = kHostExecution ? 256 : 32;
+  constexpr std::int64_t kMost = kHostExecution ? 64 : 128, kBytes = 64 << 20;
+  if (!kHostExecution) threads = 1;
   const std::int64_t own = (std::min(nominal, rows) + ranks - 1) / ranks;
   const std::int64_t room = std::max<std::int64_t>(8, kBytes / (8 * parameters));
   std::int64_t wanted = std::max<std::int64_t>(own / kRows, 1);

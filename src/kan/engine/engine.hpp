@@ -1,11 +1,11 @@
 // An engine computes: loss, gradient and outputs of a network on rows of a data set. Two
 // forms of the tile engine exist (a tile of samples goes through all layers forward, the
 // loss, and all layers backward while its activations stay near): `host` with vectors,
-// one thread a leaf, and `team` as a GPU runs it, one team a leaf; it runs on any
-// backend.
+// one thread a leaf, and `team` as a GPU runs it, one team a tile and then one a block of
+// coefficients in a leaf; it runs on any backend.
 //
 // Gradients are summed in leaves: leaf s of a batch of b rows and V leaves is the rows
-// [floor(s b/V), floor((s+1) b/V)), added up by one thread or team in a fixed order;
+// [floor(s b/V), floor((s+1) b/V)), added up in a fixed order, a number by one thread;
 // leaves are added by one fixed binary tree. So the bits depend on V, not on threads.
 #pragma once
 
