@@ -9,8 +9,9 @@ namespace kan {
 namespace {
 
 constexpr std::int64_t kScratchBytes = 32 * 1024;
+constexpr std::int64_t kTileBytes = 24 * 1024;   // where a smaller tile exists
 constexpr std::int64_t kSumBytes = 20 * 1024;    // of the sums of a block of edges
-constexpr std::int64_t kChunkBytes = 12 * 1024;  // of basis and dy of stage 2
+constexpr std::int64_t kChunkBytes = 13 * 1024;  // of basis and dy of stage 2
 constexpr int kLargestTile = 32, kSmallestTile = 4, kMostSamples = 64;
 constexpr std::int64_t kTeams = 128;
 
@@ -66,14 +67,14 @@ TileScratch TeamPlan<T>::tile_scratch(int tile) const {
 template <class T>
 typename TeamPlan<T>::Sizes TeamPlan<T>::sizes(std::int64_t rows, int leaves) const {
   Sizes s;
-  const auto fits = [&](int tile) {
+  const auto bytes = [&](int tile) {
     const TileScratch scratch = tile_scratch(tile);
-    return scratch.near + scratch.far <= kScratchBytes;
+    return scratch.near + (s.activations_level == 0 ? scratch.far : 0);
   };
-  s.activations_level = fits(kSmallestTile) ? 0 : 1;
-  for (s.tile = s.activations_level == 0 ? kLargestTile : kLargestTile / 2;
-       s.tile > kSmallestTile &&
-       (rows / s.tile < kTeams || (s.activations_level == 0 && !fits(s.tile)));)
+  s.activations_level = 0;
+  if (bytes(kSmallestTile) > kScratchBytes) s.activations_level = 1;
+  for (s.tile = kLargestTile;
+       s.tile > kSmallestTile && (rows / s.tile < kTeams || bytes(s.tile) > kTileBytes);)
     s.tile /= 2;
   s.block = block_of(s.tile);
   s.scratch = tile_scratch(s.tile);
