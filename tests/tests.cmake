@@ -155,6 +155,16 @@ if(Python3_FOUND AND NOT kan_python_lacks)
   set_tests_properties(regression.csv_workflow PROPERTIES LABELS regression TIMEOUT 300)
 endif()
 
+# Training steps against the limits of the machine; by hand, for figures.
+add_executable(kan_bench bench/kan_bench.cpp bench/bench_cases.cpp bench/bench_machine.cpp
+  bench/bench_training.cpp)
+target_link_libraries(kan_bench PRIVATE kan::kan kan_flags nlohmann_json::nlohmann_json)
+target_include_directories(kan_bench PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+add_test(NAME perf.bench COMMAND kan_bench --match 2-64-1_G5_k3_b256,reproducible
+  --rounds 2 --seconds 0.001)
+set_tests_properties(perf.bench PROPERTIES LABELS perf TIMEOUT 120
+  ENVIRONMENT "OMP_NUM_THREADS=1;OMP_PROC_BIND=false")
+
 # Costs of sums over ranks; for figures run it by hand, without `quick`.
 if(KAN_ENABLE_MPI)
   add_executable(kan_bench_reduce bench/kan_bench_reduce.cpp)

@@ -49,9 +49,18 @@ std::int64_t count_outside(const LayerPlan& p, const T* knots, const T* x, int s
     }
     return count;
   }
-  for (int s = 0; s < samples; ++s)
-    for (int i = 0; i < p.in; ++i)
-      count += outside_grid(x[std::int64_t(s) * p.ld_in + i], p, knots, i);
+  constexpr int lanes = kLanes<T>;
+  const int run = samples * p.ld_in, whole = run / lanes * lanes;
+  const T* low = knots + p.columns + std::int64_t(p.order) * p.period;
+  const T* high = low + std::int64_t(p.grid) * p.period;
+  Integer<Vec<T>> outside{};
+  for (int q = 0; q < whole; q += lanes) {
+    const int r = q % p.period;
+    const Vec<T> at = load<T>(x + q);
+    outside -= (at < load<T>(low + r)) | (at > load<T>(high + r));
+  }
+  for (int l = 0; l < lanes; ++l) count += outside[l];
+  for (int q = whole; q < run; ++q) count += outside_grid(x[q], p, knots, q % p.ld_in);
   return count;
 }
 
@@ -79,16 +88,16 @@ class HostEngine final : public Engine<T> {
 
   void form(const Exec& exec, const View1<const T>& parameters) override {
     for_items(exec, "kan::HostEngine::form", [&, table = table_.data()](const Item& it) {
-      kernels_[it.layer].form(plan_.layers[it.layer], parameters.data(), it.first,
-                              it.last, table);
+      kernels_[it.layer].form(plan_.layers[it.layer], knots_.data(), parameters.data(),
+                              it.first, it.last, table);
     });
   }
 
   void finish(const Exec& exec, const View1<const T>& parameters,
               const View1<const T>& root, const View1<T>& gradient) override {
     for_items(exec, "kan::HostEngine::finish", [&](const Item& it) {
-      kernels_[it.layer].finish(plan_.layers[it.layer], parameters.data(), root.data(),
-                                it.first, it.last, gradient.data());
+      kernels_[it.layer].finish(plan_.layers[it.layer], knots_.data(), parameters.data(),
+                                root.data(), it.first, it.last, gradient.data());
     });
   }
 

@@ -6,16 +6,15 @@
 
 #include <algorithm>
 
-#include "kan/engine/host_layer.hpp"
-#include "kan/engine/point.hpp"
+#include "kan/engine/host_knots.hpp"
 #include "kan/engine/wide_table.hpp"
 
 namespace kan::host {
 
 inline constexpr int kInputBlock = 16;
 
-/// Basis, slopes and base function of samples x inputs. Uniform knots: one flat run of
-/// vectors; the last one may read and write past the end (buffers have room).
+/// Basis, slopes and base function of samples x inputs: one flat run of vectors, the last
+/// of which may read and write past the end (buffers have room).
 template <class T, int K>
 void wide_weights(const LayerPlan& p, const T* knots, const T* x, int samples,
                   bool with_slopes, const Weights<T>& w) {
@@ -27,16 +26,15 @@ void wide_weights(const LayerPlan& p, const T* knots, const T* x, int samples,
     store<T>(w.base + q, base_at<V>(p, load<T>(x + q), slope));
     store<T>(w.base_slope + q, slope);
   }
-  if (!p.uniform || K == 1) {
-    T value[K + 1], slope[K + 1];
-    for (int s = 0; s < samples; ++s)
-      for (int i = 0; i < p.in; ++i) {
-        const std::int64_t q = std::int64_t(s) * p.ld_in + i;
-        w.interval[q] = basis_at<K, true>(x[q], p, knots, i, value, slope);
-        for (int j = 0; j <= K; ++j) w.basis[j * w.stride + q] = value[j];
-        if (with_slopes)
-          for (int j = 0; j <= K; ++j) w.slope[j * w.stride + q] = slope[j];
-      }
+  if (p.by_knots) {
+    V value[K + 1], slope[K + 1];
+    for (int q = 0; q < count; q += lanes) {
+      const Located<T> at = locate<T, K>(p, knots, q, load<T>(x + q));
+      basis_by_knots<T, K>(p, knots, q, at, value, slope);
+      store_integer<T>(w.interval + q, at.interval);
+      for (int j = 0; j <= K; ++j) store<T>(w.basis + j * w.stride + q, value[j]);
+      for (int j = 0; j <= K; ++j) store<T>(w.slope + j * w.stride + q, slope[j]);
+    }
     return;
   }
   const T scale = T(p.inverse_step), shift = T(K - p.low * p.inverse_step);
@@ -201,13 +199,14 @@ void wide_backward(const LayerPlan& p, const T* table, const Weights<T>& w, int 
 }
 
 template <class T>
-void wide_form(const LayerPlan& p, const T* parameters, int first, int last, T* table) {
+void wide_form(const LayerPlan& p, const T*, const T* parameters, int first, int last,
+               T* table) {
   for (int i = first; i < last; ++i) form_wide(p, parameters, i, 0, p.out, table);
 }
 
 template <class T>
-void wide_finish(const LayerPlan& p, const T* parameters, const T* sums, int first,
-                 int last, T* gradient) {
+void wide_finish(const LayerPlan& p, const T*, const T* parameters, const T* sums,
+                 int first, int last, T* gradient) {
   for (int i = first; i < last; ++i)
     finish_wide(p, parameters, sums, i, 0, p.out, gradient);
 }
