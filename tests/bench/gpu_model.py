@@ -46,10 +46,10 @@ class Device:
 DEVICES = [
     Device("A100 SXM 40 GB", "sm_80", 108, 1.41e9, {4: 19.5e12, 8: 9.7e12}, 1.555e12, 4.0e12,
            40 << 20, 128, 128, True, 300, 30,
-           {("tile", 4): 122, ("gradient", 4): 128, ("tile", 8): 138, ("gradient", 8): 146}),
+           {("tile", 4): 122, ("gradient", 4): 128, ("tile", 8): 138, ("gradient", 8): 142}),
     Device("H100 SXM", "sm_90", 132, 1.83e9, {4: 66.9e12, 8: 33.5e12}, 3.35e12, 5.5e12,
            50 << 20, 128, 128, True, 300, 30,
-           {("tile", 4): 121, ("gradient", 4): 128, ("tile", 8): 142, ("gradient", 8): 150}),
+           {("tile", 4): 121, ("gradient", 4): 128, ("tile", 8): 140, ("gradient", 8): 150}),
     Device("MI250X, one GCD", "gfx90a", 110, 1.7e9, {4: 23.9e12, 8: 23.9e12}, 1.6e12, 3.4e12,
            8 << 20, 128, 64, False, 500, 64,
            {("tile", 4): 96, ("gradient", 4): 81, ("tile", 8): 126, ("gradient", 8): 126}),
