@@ -88,7 +88,11 @@ def gradient_scratch(layers, size):
                for l, c in zip(layers, cuts_of(layers, size)))
 
 
-def device_leaves(rows, parameters):
+def device_leaves(layers, rows):
     """Leaves of one rank's batch on a device in plain mode (leaves_for in trainer.cpp)."""
-    wanted = min(max(rows // 32, 1), 128, max(8, WORKSPACE // (8 * parameters)), max(1, rows // 16))
+    edges = sum(n * m for n, m, _, _ in layers)
+    parameters = sum(n * m * (grid + order + 1) for n, m, grid, order in layers)
+    rows_of_leaf = max(32, 2 * parameters // edges)
+    wanted = min(max(rows // rows_of_leaf, 1), 128, max(8, WORKSPACE // (8 * parameters)),
+                 max(1, rows // 16))
     return 1 << (wanted.bit_length() - 1)

@@ -23,20 +23,24 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int threads,
-               std::int64_t parameters) {
+               const Shape& shape) {
+  const std::int64_t parameters = shape.parameters();
   const std::int64_t nominal = options.batch * options.accumulate;
   if (options.reproducible)
     return int(parallel::leaf_count(options.max_shards, nominal, options.shard_rows,
                                     parameters));
   // Enough for the threads and for sums that are not long chains, few enough that
-  // clearing and adding them stays small. On a device a thread walks over the rows of a
-  // leaf one by one, so leaves are short and many; threads are too many to count there.
-  constexpr std::int64_t kRows = kHostExecution ? 256 : 32;
+  // clearing and adding them stays small: that grows with the parameters of an edge, the
+  // work on a row does not. On a device a thread walks over the rows of a leaf one by
+  // one, so leaves are short and many; threads are too many to count there.
+  constexpr std::int64_t kRows = kHostExecution ? 256 : 32, kScale = kRows / 16;
   constexpr std::int64_t kMost = kHostExecution ? 64 : 128, kBytes = 64 << 20;
   if (!kHostExecution) threads = 1;
+  const std::int64_t rows_of_leaf =
+      std::max<std::int64_t>(kRows, kScale * parameters / shape.edges());
   const std::int64_t own = (std::min(nominal, rows) + ranks - 1) / ranks;
   const std::int64_t room = std::max<std::int64_t>(8, kBytes / (8 * parameters));
-  std::int64_t wanted = std::max<std::int64_t>(own / kRows, 1);
+  std::int64_t wanted = std::max<std::int64_t>(own / rows_of_leaf, 1);
   if (threads > 1) {
     const bool even = (threads & (threads - 1)) == 0;
     wanted = std::max<std::int64_t>(wanted, even ? threads : 4 * threads);
@@ -49,9 +53,8 @@ int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int th
 }
 
 RankParts rank_parts(const TrainOptions& options, std::int64_t rows, int ranks,
-                     int threads, std::int64_t parameters) {
-  return {options.reproducible, leaves_for(options, rows, ranks, threads, parameters),
-          ranks};
+                     int threads, const Shape& shape) {
+  return {options.reproducible, leaves_for(options, rows, ranks, threads, shape), ranks};
 }
 
 const char* name_of(ExitReason reason) {
@@ -86,8 +89,7 @@ Trainer<T>::Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engi
       validation_(validation),
       timer_(timer),
       parts_(rank_parts(options, std::max<std::int64_t>(1, train.rows()),
-                        communicator.size(), exec.concurrency(),
-                        network.shape().parameters())),
+                        communicator.size(), exec.concurrency(), network.shape())),
       update_(exec, network, engine, communicator, options, parts_, timer) {
   if (train.rows() == 0) throw Error(Code::data, "no training rows: check data/source");
   if (communicator.size() > 1 && (options.average_every > 1 || communicator.silent()))

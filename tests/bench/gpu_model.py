@@ -200,8 +200,7 @@ def times(kernel, size, device, footprint):
 def step(widths, grid, rows, size, device, check):
     """Kernels of a step with seconds by bound, and the leaves."""
     layers = tp.network(widths, grid)
-    parameters = sum(n * m * (g + o + 1) for n, m, g, o in layers)
-    leaves = tp.device_leaves(rows, parameters)
+    leaves = tp.device_leaves(layers, rows)
     kernels = [tile_kernel(layers, rows, leaves, size, device, check),
                gradient_kernel(layers, rows, leaves, size, device, check)]
     kernels += small_kernels(layers, leaves, size, device)

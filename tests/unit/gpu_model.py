@@ -26,8 +26,9 @@ class Plan(unittest.TestCase):
         self.assertEqual(tp.table_numbers(REFERENCE), 2368 + 1104)
         self.assertEqual([tp.tile_of(REFERENCE, rows, 4).rows for rows in (512, 1024, 16384)],
                          [4, 8, 16])
-        self.assertEqual([tp.device_leaves(rows, 2688) for rows in (512, 1024, 16384, 40)],
+        self.assertEqual([tp.device_leaves(REFERENCE, rows) for rows in (512, 1024, 16384, 40)],
                          [16, 32, 128, 1])
+        self.assertEqual(tp.device_leaves(tp.network([2, 64, 1], 200), 16384), 32)  # 408 rows
 
     def test_cuts(self):
         wide, narrow = tp.cuts_of(REFERENCE, 4)

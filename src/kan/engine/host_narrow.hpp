@@ -4,6 +4,8 @@
 // gradient is collected as the moments sum dy t^p of each interval.
 #pragma once
 
+#include <algorithm>
+
 #include "kan/engine/host_knots.hpp"
 
 namespace kan::host {
@@ -71,10 +73,11 @@ void narrow_forward(const LayerPlan& p, const T* knots, const T* table, const T*
 
 template <class T, int K>
 void narrow_backward(const LayerPlan& p, const T*, const Weights<T>& w, int samples,
-                     const T* dy, T* gradient, T* dx, int*) {
+                     const T* dy, bool add, T* gradient, T* dx, std::uint64_t*) {
   constexpr int lanes = kLanes<T>;
   using V = Vec<T>;
   T *rows = gradient + p.table, *base = gradient + p.base;
+  if (!add) std::fill(rows, base + p.ld_in, T(0));
   for (int s = 0; s < samples; ++s) {
     const V d = broadcast<V>(dy[std::int64_t(s) * p.ld_out]);
     for (int i = 0; i < p.ld_in; i += lanes) {
@@ -103,8 +106,8 @@ struct Polynomials {
   }
   void take(const LayerPlan& p, const T* knots, int input, int c) {
     if (p.uniform) return;
-    const T* piece = knots + p.pieces + std::int64_t(input) * p.pieces_per_input +
-                     c * piece_room(K);
+    const T* piece =
+        knots + p.pieces + std::int64_t(input) * p.pieces_per_input + c * piece_room(K);
     for (int j = 0; j <= K; ++j)
       for (int q = 0; q <= K; ++q) m[j][q] = piece[j * (K + 1) + q];
   }

@@ -50,8 +50,8 @@ struct LayerPlan {
   std::int64_t starts = 0;   ///< (period) offset of the input's pieces, an integer's bits
   std::int64_t pieces = 0;   ///< (in or 1, G+2k, piece_room)
   int pieces_per_input = 0;  ///< 0 if all inputs share them
-  double low = 0, high = 0;     ///< ends of the grid if uniform
-  double inverse_step = 0;      ///< G/(hi-lo) if uniform
+  double low = 0, high = 0;  ///< ends of the grid if uniform
+  double inverse_step = 0;   ///< G/(hi-lo) if uniform
 };
 
 template <class T>

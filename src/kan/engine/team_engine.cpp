@@ -90,6 +90,8 @@ class TeamEngine final : public Engine<T> {
   using Task = typename Engine<T>::Task;
   using Sizes = typename TeamPlan<T>::Sizes;
 
+  int block_leaves(int) const override { return 1; }
+
   void run(const Exec& exec, const Task& what) override {
     const Batch<T>& b = what.batch;
     if (b.last_leaf <= b.first_leaf) return;
@@ -159,7 +161,8 @@ class TeamEngine final : public Engine<T> {
     task.teams = teams_.teams();
     task.buffer = buffer_.data();
     task.buffer_rows = buffer_rows_;
-    task.leaf_gradient = this->leaf_gradient_.data();
+    task.leaf_gradient = this->block_gradient_.data();
+    task.first_gradient = b.first_leaf;
     task.prediction = what.prediction.extent(0) > 0 ? what.prediction.data() : nullptr;
     task.input_gradient =
         what.input_gradient.extent(0) > 0 ? what.input_gradient.data() : nullptr;

@@ -44,7 +44,8 @@ struct TeamGradient {
     const int outputs = p.out - o0 < cut.outputs ? p.out - o0 : cut.outputs;
     const int edges = inputs * outputs, entries = cut.samples * cut.inputs;
     const bool first = task.part_begin == 0;
-    T* const gradient = task.leaf_gradient + std::int64_t(leaf) * task.table_size;
+    T* const gradient =
+        task.leaf_gradient + std::int64_t(leaf - task.first_gradient) * task.table_size;
     T* const rows =
         gradient + p.table + (std::int64_t(i0) * p.intervals + p.order) * p.ld_out + o0;
     T* const bases = gradient + p.base + std::int64_t(i0) * p.ld_out + o0;

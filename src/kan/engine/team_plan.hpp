@@ -4,10 +4,10 @@
 // (the loss is added up tile by tile).
 //
 // Tile: the largest of 32, 16, 8, 4 rows that fits 24 KiB, so that two teams share a
-// multiprocessor with 64 KiB, and smaller where the batch would make fewer than 128 teams,
-// which is about what a device has multiprocessors: a batch of 512 has 128 tiles of 4
-// rows; in large batches the rows of a tile share the coefficients they read. Edges of a
-// team: as many outputs as there are up to 128, inputs for the rest.
+// multiprocessor with 64 KiB, and smaller where the batch would make fewer than 128
+// teams, which is about what a device has multiprocessors: a batch of 512 has 128 tiles
+// of 4 rows; in large batches the rows of a tile share the coefficients they read. Edges
+// of a team: as many outputs as there are up to 128, inputs for the rest.
 #pragma once
 
 #include <vector>

@@ -52,6 +52,7 @@ struct TeamTask {
   T* buffer;
   std::int64_t buffer_rows;
 
+  int first_gradient;  ///< leaf whose table is the first of leaf_gradient
   T *leaf_gradient, *prediction, *input_gradient;
   double *leaf_loss, *tile_loss;
   std::int64_t *leaf_correct, *leaf_outside;
