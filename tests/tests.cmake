@@ -9,6 +9,7 @@ kan_test(bspline SOURCES unit/bspline.cpp)
 kan_test(math SOURCES unit/math.cpp)
 kan_test(engine_reference SOURCES unit/engine_reference.cpp)
 kan_test(engine_gradient SOURCES unit/engine_gradient.cpp)
+kan_test(engine_team SOURCES unit/engine_team.cpp)
 kan_test(optimizer SOURCES unit/optimizer.cpp)
 kan_test(partition SOURCES unit/partition.cpp)
 kan_test(groups_plan SOURCES unit/groups.cpp)
@@ -57,7 +58,10 @@ find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
   add_test(NAME unit.device_check COMMAND ${Python3_EXECUTABLE} -B
     ${CMAKE_CURRENT_SOURCE_DIR}/unit/device_check.py ${PROJECT_SOURCE_DIR}/scripts/device_check)
-  set_tests_properties(unit.device_check PROPERTIES LABELS unit TIMEOUT 60)
+  add_test(NAME unit.gpu_model COMMAND ${Python3_EXECUTABLE} -B
+    ${CMAKE_CURRENT_SOURCE_DIR}/unit/gpu_model.py ${CMAKE_CURRENT_SOURCE_DIR}/bench/gpu_model.py
+    ${PROJECT_SOURCE_DIR}/docs/gpu-model.md)
+  set_tests_properties(unit.device_check unit.gpu_model PROPERTIES LABELS unit TIMEOUT 60)
 endif()
 
 # The Python tools, on files that the library wrote.

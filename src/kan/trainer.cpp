@@ -31,10 +31,13 @@ int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int th
                                     parameters));
   // Enough for the threads and for sums that are not long chains, few enough that
   // clearing and adding them stays small: that grows with the parameters of an edge, the
-  // work on a row does not.
-  constexpr std::int64_t kMost = 64, kBytes = 64 << 20;
+  // work on a row does not. On a device a thread walks over the rows of a leaf one by
+  // one, so leaves are short and many; threads are too many to count there.
+  constexpr std::int64_t kRows = kHostExecution ? 256 : 32, kScale = kRows / 16;
+  constexpr std::int64_t kMost = kHostExecution ? 64 : 128, kBytes = 64 << 20;
+  if (!kHostExecution) threads = 1;
   const std::int64_t rows_of_leaf =
-      std::max<std::int64_t>(256, 16 * parameters / shape.edges());
+      std::max<std::int64_t>(kRows, kScale * parameters / shape.edges());
   const std::int64_t own = (std::min(nominal, rows) + ranks - 1) / ranks;
   const std::int64_t room = std::max<std::int64_t>(8, kBytes / (8 * parameters));
   std::int64_t wanted = std::max<std::int64_t>(own / rows_of_leaf, 1);

@@ -37,7 +37,7 @@ std::vector<Case> all_cases() {
                                 : batch <= 512 ? 2.0
                                                : 1.6});
   for (const bool fp64 : {false, true})
-    for (const std::int64_t batch : {256, 1024, 4096})
+    for (const std::int64_t batch : {256, 1024, 4096, 16384})
       cases.push_back({.widths = wide,
                        .batch = batch,
                        .fp64 = fp64,

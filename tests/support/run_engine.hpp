@@ -37,14 +37,13 @@ struct Result {
 
 /// x (rows, in), y (rows, columns); mean loss, its gradients and the outputs.
 template <class T>
-Result<T> run_engine(const Network<T>& network, Kernels kernels, LossKind loss,
-                     const std::vector<double>& x, const std::vector<double>& y,
-                     int leaves = 1) {
+Result<T> run_engine(const Network<T>& network, std::unique_ptr<Engine<T>> engine,
+                     LossKind loss, const std::vector<double>& x,
+                     const std::vector<double>& y, int leaves) {
   const Exec exec;
   const Shape& shape = network.shape();
   const int columns = target_columns(loss, shape.outputs());
   const std::size_t rows = x.size() / shape.inputs();
-  const auto engine = make_engine(exec, network, kernels);
   Batch<T> batch;
   batch.inputs = to_view<T>(x, rows, shape.inputs());
   batch.targets = to_view<T>(y, rows, columns);
@@ -75,6 +74,13 @@ Result<T> run_engine(const Network<T>& network, Kernels kernels, LossKind loss,
     for (auto* values : {&a.coef, &a.scale_base, &a.scale_spline})
       for (T& v : *values) v = T(v / terms);
   return result;
+}
+
+template <class T>
+Result<T> run_engine(const Network<T>& network, Kernels kernels, LossKind loss,
+                     const std::vector<double>& x, const std::vector<double>& y,
+                     int leaves = 1) {
+  return run_engine(network, make_engine(Exec(), network, kernels), loss, x, y, leaves);
 }
 
 inline std::vector<double> random_values(std::size_t count, double low, double high,

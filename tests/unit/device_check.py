@@ -72,8 +72,27 @@ class Reports(unittest.TestCase):
         self.assertEqual(check.warps("sm_90", 32), (64, 64))
         self.assertEqual(check.warps("sm_90", 128), (16, 64))
         self.assertEqual(check.warps("sm_80", 129), (12, 64))
-        self.assertEqual(check.warps("gfx90a", 64), (8, 8))
-        self.assertEqual(check.warps("gfx90a", 134), (3, 8))
+        self.assertEqual(check.warps("gfx90a", 64), (32, 32))
+        self.assertEqual(check.warps("gfx90a", 134), (12, 32))
+        # 164 KiB hold 9 teams of 15752 + 1040 + 1024 bytes, 228 KiB 13, 64 KiB 3 without 1024.
+        self.assertEqual(check.warps("sm_80", 48, 15752), (36, 64))
+        self.assertEqual(check.warps("sm_90", 32, 15752), (52, 64))
+        self.assertEqual(check.warps("gfx90a", 96, 15752), (6, 32))
+        self.assertEqual(check.warps("sm_80", 128, 15752), (16, 64))
+
+    def test_scratch(self):
+        def at(name):
+            return [check.scratch_of(name, shape) for shape in check.SHAPES]
+
+        # tile of 16 rows, blocks of 8 inputs: 16*20 + 128*(13*4+4) + 8 + 32, 2*16*64*4 + 32
+        self.assertEqual(at("TeamTile<float,3>"), [7528 + 8224] * 2)
+        # 14 (G=10) and 9 (G=5) sums of 128 edges; 32 samples of 2*(5*4+4) + 64*4 bytes
+        self.assertEqual(at("TeamGradient<float,3,false>"), [7168 + 9760, 4608 + 9760])
+        # 8 rows, 16 inputs; 16 samples of 2*(5*8+4) + 64*8 bytes
+        self.assertEqual(at("TeamTile<double,3>"), [160 + 128 * 108 + 40 + 8224] * 2)
+        self.assertEqual(at("TeamGradient<double,3,false>"), [14336 + 9632, 9216 + 9632])
+        for name in ("TeamGradient<float,3,true>", "TeamSums<float>", "FormTable<float>"):
+            self.assertEqual(at(name), [None, None])
 
 
 class Judgement(unittest.TestCase):
@@ -85,6 +104,8 @@ class Judgement(unittest.TestCase):
         for figures in (dict(stores=4), dict(loads=4), dict(stack=129), dict(registers=23)):
             self.assertEqual(len(check.judge(kernel(**figures))), 1, figures)
         self.assertEqual(len(check.judge(kernel(name="Apply<float>", stores=8, stack=200))), 2)
+        self.assertEqual(len(check.judge(kernel(name="TeamGradient<float,3,true>", registers=9))),
+                         1)
 
 
 class List(unittest.TestCase):

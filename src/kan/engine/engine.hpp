@@ -1,11 +1,12 @@
 // An engine computes: loss, gradient and outputs of a network on rows of a data set. In
 // the tile engine a tile of samples goes through all layers forward, the loss, and all
 // layers backward while its activations stay near. It has two forms: `host` with vectors,
-// one thread a leaf, and `team` as a GPU runs it, on any backend. In the layer engine,
-// which has a host form, many samples go through one layer after another.
+// one thread a leaf, and `team` as a GPU runs it, one team a tile and then one a block of
+// coefficients in a leaf, on any backend. In the layer engine, which has a host form, many
+// samples go through one layer after another.
 //
 // Gradients are summed in leaves: leaf s of a batch of b rows and V leaves is the rows
-// [floor(s b/V), floor((s+1) b/V)), added up by one thread or team in a fixed order;
+// [floor(s b/V), floor((s+1) b/V)), added up in a fixed order, a number by one thread;
 // leaves are added by one fixed binary tree. So the bits depend on V, not on threads.
 // A block is a subtree of it that one thread adds up leaf by leaf, while the sums of few
 // leaves are in its cache.

@@ -1,11 +1,13 @@
-// Plans the scratch of the team form and launches it. The tile is chosen from the shape
-// and the precision alone, for a scratch of 32 KiB that every device has, so that bits do
-// not depend on the device; shapes too wide for that keep their scratch in global memory.
+// Launches the team form: table, chunks of rows through both stages, flat gradient. How
+// work is cut is the plan's (team_plan.hpp); buffers are made at the first batch of a
+// size.
 #include "kan/engine/team_engine.hpp"
 
 #include <algorithm>
+#include <string>
+#include <type_traits>
 
-#include "kan/engine/team_tile.hpp"
+#include "kan/engine/team_gradient.hpp"
 #include "kan/engine/wide_table.hpp"
 
 namespace kan {
@@ -53,32 +55,19 @@ struct FinishGradient {
 template <class T>
 class TeamEngine final : public Engine<T> {
  public:
-  TeamEngine(const Exec&, const Network<T>& network)
+  TeamEngine(const Exec&, const Network<T>& network, std::int64_t workspace)
       : Engine<T>(make_plan(network, 1, false)),
-        plans_("kan::TeamEngine::plans", plan_.layers.size()),
-        edges_(network.shape().edges()) {
-    const Kokkos::View<const LayerPlan*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host(
-        plan_.layers.data(), plan_.layers.size());
-    Kokkos::deep_copy(plans_, host);
-    boundary_numbers_ = plan_.layers.back().out;
-    order_ = plan_.layers[0].order;
-    for (const LayerPlan& p : plan_.layers) {
-      boundary_numbers_ += p.in;
-      most_order_ = std::max(most_order_, p.order);
-      if (p.order != order_) order_ = 0;
-    }
-    for (tile_ = kLargestTile; tile_ > kSmallestTile && bytes() > kScratchBytes;)
-      tile_ /= 2;
-    if (bytes() > kScratchBytes) {
-      scratch_level_ = 1;
-      tile_ = kLargestTile;
-    }
-  }
+        teams_(plan_, workspace),
+        plans_(to_device("kan::TeamEngine::plans", plan_.layers)),
+        cuts_(to_device("kan::TeamEngine::cuts", teams_.cuts())),
+        edges_(network.shape().edges()) {}
 
   std::string name() const override { return "tile/team"; }
   int vector_bytes() const override { return 0; }
   std::int64_t workspace_bytes() const override {
-    return plan_.table_size * std::int64_t(sizeof(T)) + bytes();
+    return std::int64_t((table_.size() + buffer_.size()) * sizeof(T) +
+                        tile_loss_.size() * sizeof(double) +
+                        tile_counts_.size() * sizeof(int));
   }
 
   void form(const Exec& exec, const View1<const T>& parameters) override {
@@ -99,16 +88,58 @@ class TeamEngine final : public Engine<T> {
   using Engine<T>::plan_;
   using Engine<T>::table_;
   using Task = typename Engine<T>::Task;
+  using Sizes = typename TeamPlan<T>::Sizes;
 
   int block_leaves(int) const override { return 1; }
 
   void run(const Exec& exec, const Task& what) override {
     const Batch<T>& b = what.batch;
+    if (b.last_leaf <= b.first_leaf) return;
+    const Sizes sizes = teams_.sizes(b.size, b.leaves);
+    make_buffers(sizes, what.with_gradient);
+    TeamTask<T> task = task_of(what, sizes);
+    for (int leaf = b.first_leaf; leaf < b.last_leaf; leaf += sizes.leaves) {
+      task.first_leaf = leaf;
+      task.leaves = std::min(sizes.leaves, b.last_leaf - leaf);
+      for (task.part_begin = 0; task.part_begin < sizes.most_rows;
+           task.part_begin += sizes.part_rows)
+        run_chunk(exec, task, sizes);
+    }
+  }
+
+ private:
+  template <class N>
+  static View1<N> to_device(const char* label, const std::vector<N>& from) {
+    const View1<N> view(
+        Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), from.size());
+    Kokkos::deep_copy(view,
+                      Kokkos::View<const N*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
+                          from.data(), from.size()));
+    return view;
+  }
+
+  // Room for a chunk, kept for the next; the first batch is as large as any, mostly.
+  void make_buffers(const Sizes& sizes, bool with_gradient) {
+    const auto grow = [](auto& view, const char* label, std::int64_t size) {
+      if (size > std::int64_t(view.size()))
+        view = std::decay_t<decltype(view)>(
+            Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), size);
+    };
+    const std::int64_t tiles = std::int64_t(sizes.tiles) * sizes.leaves;
+    grow(tile_loss_, "kan::TeamEngine::tile_loss", tiles);
+    grow(tile_counts_, "kan::TeamEngine::tile_counts",
+         tiles * (std::int64_t(plan_.layers.size()) + 1));
+    if (!with_gradient || sizes.chunk_rows <= buffer_rows_) return;
+    buffer_rows_ = sizes.chunk_rows;
+    grow(buffer_, "kan::TeamEngine::buffer", buffer_rows_ * teams_.row_numbers());
+  }
+
+  TeamTask<T> task_of(const Task& what, const Sizes& sizes) const {
+    const Batch<T>& b = what.batch;
     TeamTask<T> task;
     task.plans = plans_.data();
+    task.cuts = cuts_.data();
     task.layers = int(plan_.layers.size());
-    task.widest = plan_.widest;
-    task.most_order = most_order_;
     task.knots = this->knots_.data();
     task.table = table_.data();
     task.inputs = b.inputs.data();
@@ -117,60 +148,84 @@ class TeamEngine final : public Engine<T> {
     task.begin = b.begin;
     task.size = b.size;
     task.table_size = plan_.table_size;
-    task.leaves = b.leaves;
-    task.first_leaf = b.first_leaf;
     task.columns = int(b.targets.extent(1));
-    task.tile = tile_;
-    task.boundary_numbers = boundary_numbers_;
     task.loss = what.loss;
     task.with_gradient = what.with_gradient;
+    task.leaves_of_batch = b.leaves;
+    task.part_rows = sizes.part_rows;
+    task.tile = sizes.tile;
+    task.tiles = sizes.tiles;
+    task.block = sizes.block;
+    task.widest = teams_.widest();
+    task.activations_level = sizes.activations_level;
+    task.teams = teams_.teams();
+    task.buffer = buffer_.data();
+    task.buffer_rows = buffer_rows_;
     task.leaf_gradient = this->block_gradient_.data();
+    task.first_gradient = b.first_leaf;
     task.prediction = what.prediction.extent(0) > 0 ? what.prediction.data() : nullptr;
     task.input_gradient =
         what.input_gradient.extent(0) > 0 ? what.input_gradient.data() : nullptr;
     task.leaf_loss = this->leaf_loss_.data();
+    task.tile_loss = tile_loss_.data();
     task.leaf_correct = this->leaf_correct_.data();
     task.leaf_outside = this->leaf_outside_.data();
-    task.scratch_level = scratch_level_;
-    const int leaves = b.last_leaf - b.first_leaf;
-    if (leaves <= 0) return;
-    switch (order_) {
+    task.tile_counts = tile_counts_.data();
+    return task;
+  }
+
+  void run_chunk(const Exec& exec, const TeamTask<T>& task, const Sizes& sizes) const {
+    switch (teams_.order()) {
       case 1:
-        return launch_team_tile<T, 1>(exec, task, leaves, bytes());
+        return launch<1>(exec, task, sizes);
       case 2:
-        return launch_team_tile<T, 2>(exec, task, leaves, bytes());
+        return launch<2>(exec, task, sizes);
       case 3:
-        return launch_team_tile<T, 3>(exec, task, leaves, bytes());
+        return launch<3>(exec, task, sizes);
       case 4:
-        return launch_team_tile<T, 4>(exec, task, leaves, bytes());
+        return launch<4>(exec, task, sizes);
       case 5:
-        return launch_team_tile<T, 5>(exec, task, leaves, bytes());
+        return launch<5>(exec, task, sizes);
       default:
-        return launch_team_tile<T, 0>(exec, task, leaves, bytes());
+        return launch<0>(exec, task, sizes);
     }
   }
 
- private:
-  std::int64_t bytes() const {
-    return team_bytes<T>(boundary_numbers_, plan_.widest, most_order_, tile_);
+  template <int K>
+  void launch(const Exec& exec, const TeamTask<T>& task, const Sizes& sizes) const {
+    launch_team_tile<T, K>(exec, task, sizes.scratch);
+    if (task.with_gradient)
+      launch_team_gradient<T, K>(exec, task, teams_.sums_in_table(),
+                                 teams_.gradient_scratch());
+    else
+      Kokkos::parallel_for("kan::TeamSums",
+                           Kokkos::RangePolicy<Exec>(exec, 0, task.leaves),
+                           TeamSums<T>{task});
   }
 
+  TeamPlan<T> teams_;
   View1<LayerPlan> plans_;
+  View1<TeamCut> cuts_;
   std::int64_t edges_;
-  int boundary_numbers_ = 0, most_order_ = 0, order_ = 0;
-  int tile_ = kLargestTile, scratch_level_ = 0;
+  View1<T> buffer_;
+  std::int64_t buffer_rows_ = 0;
+  View1<double> tile_loss_;
+  View1<int> tile_counts_;
 };
 
 }  // namespace
 
 template <class T>
-std::unique_ptr<Engine<T>> make_team_engine(const Exec& exec, const Network<T>& network) {
-  return std::make_unique<TeamEngine<T>>(exec, network);
+std::unique_ptr<Engine<T>> make_team_engine(const Exec& exec, const Network<T>& network,
+                                            std::int64_t workspace) {
+  return std::make_unique<TeamEngine<T>>(exec, network, workspace);
 }
 
 template std::unique_ptr<Engine<float>> make_team_engine(const Exec&,
-                                                         const Network<float>&);
+                                                         const Network<float>&,
+                                                         std::int64_t);
 template std::unique_ptr<Engine<double>> make_team_engine(const Exec&,
-                                                          const Network<double>&);
+                                                          const Network<double>&,
+                                                          std::int64_t);
 
 }  // namespace kan

@@ -1,31 +1,47 @@
 // Compiled once per order: KAN_ORDER is given on the command line
 // (src/kan/CMakeLists.txt); 0 is the form that reads the order of each layer.
-#include <algorithm>
-
+#include "kan/engine/team_gradient.hpp"
+#include "kan/engine/team_launch.hpp"
 #include "kan/engine/team_tile.hpp"
 
 namespace kan {
 
 template <class T, int K>
-void launch_team_tile(const Exec& exec, const TeamTask<T>& task, int leaves,
-                      std::int64_t scratch_bytes) {
-  const TeamTile<T, K> tile{task};
-  using Policy = typename TeamTile<T, K>::Policy;
-  const auto scratch = Kokkos::PerTeam(int(scratch_bytes));
-  int threads = 1;
-  if constexpr (!kHostExecution) {
-    const Policy probe =
-        Policy(exec, leaves, 1).set_scratch_size(task.scratch_level, scratch);
-    threads = std::min(kTeamThreads, probe.team_size_max(tile, Kokkos::ParallelForTag()));
-  }
-  const Policy policy =
-      Policy(exec, leaves, threads).set_scratch_size(task.scratch_level, scratch);
-  Kokkos::parallel_for("kan::TeamTile", policy, tile);
+void launch_team_tile(const Exec& exec, const TeamTask<T>& task,
+                      const TileScratch& scratch) {
+  using Kernel = TeamTile<T, K>;
+  const bool near = task.activations_level == 0;
+  const auto policy =
+      typename Kernel::Policy(exec, task.leaves * task.tiles, kTeamSize)
+          .set_scratch_size(0,
+                            Kokkos::PerTeam(int(scratch.near + (near ? scratch.far : 0))))
+          .set_scratch_size(1, Kokkos::PerTeam(near ? 0 : int(scratch.far)));
+  Kokkos::parallel_for("kan::TeamTile", policy, Kernel{task, scratch});
 }
 
-template void launch_team_tile<float, KAN_ORDER>(const Exec&, const TeamTask<float>&, int,
-                                                 std::int64_t);
-template void launch_team_tile<double, KAN_ORDER>(const Exec&, const TeamTask<double>&,
-                                                  int, std::int64_t);
+template <class Kernel, class T>
+void launch_gradient(const Exec& exec, const TeamTask<T>& task, std::int64_t bytes) {
+  const auto policy = typename Kernel::Policy(exec, task.leaves * task.teams, kTeamSize)
+                          .set_scratch_size(0, Kokkos::PerTeam(int(bytes)));
+  Kokkos::parallel_for("kan::TeamGradient", policy, Kernel{task, bytes});
+}
+
+template <class T, int K>
+void launch_team_gradient(const Exec& exec, const TeamTask<T>& task, bool sums_in_table,
+                          std::int64_t scratch_bytes) {
+  if (sums_in_table)
+    launch_gradient<TeamGradient<T, K, true>>(exec, task, scratch_bytes);
+  else
+    launch_gradient<TeamGradient<T, K, false>>(exec, task, scratch_bytes);
+}
+
+#define KAN_TEAM_INSTANCES(T)                                                       \
+  template void launch_team_tile<T, KAN_ORDER>(const Exec&, const TeamTask<T>&,     \
+                                               const TileScratch&);                 \
+  template void launch_team_gradient<T, KAN_ORDER>(const Exec&, const TeamTask<T>&, \
+                                                   bool, std::int64_t);
+KAN_TEAM_INSTANCES(float)
+KAN_TEAM_INSTANCES(double)
+#undef KAN_TEAM_INSTANCES
 
 }  // namespace kan

@@ -1,307 +1,258 @@
-// Team form of the tile engine, as a GPU runs it: one team a leaf; a tile of samples goes
-// through all layers forward and back. Activations of the tile, and basis values of a
-// block of inputs of the layer at hand, stay in scratch. Outputs are owned by (sample,
-// output), coefficient gradients by the thread that owns the edge (input, output), which
-// walks over the samples of the tile: no atomics, and bits that do not depend on the
-// team's size. Compiled once per order; K = 0 reads the order of each layer at run time.
+// Stage 1 of the team form: one team takes a tile of rows, which never crosses a leaf,
+// through all layers forward, the loss, and all layers back to the gradient of the
+// inputs. For stage 2 it leaves x and dy of every layer in the buffer (team_task.hpp),
+// and sums of the tile. Nothing is added to anything that another team writes.
+//
+// Basis values of a block of inputs and the activations of the layer at hand are in
+// scratch (activations of very wide layers in global memory). Neighbouring threads take
+// neighbouring outputs, so they read neighbouring coefficients. Where a sum has few
+// owners it is made of parts: a narrow layer's output of one part per input, the gradient
+// of an input of every eighth output; parts are added in order. Compiled once per order;
+// K = 0 reads the order of each layer at run time.
 #pragma once
 
-#include "kan/engine/engine.hpp"
-#include "kan/engine/point.hpp"
+#include "kan/engine/team_launch.hpp"
 
 namespace kan {
 
-inline constexpr int kTeamInputs = 16;    // inputs of a block
-inline constexpr int kTeamThreads = 128;  // of a team on a device, at most
+inline constexpr int kTeamParts = 8;  // of a sum; a layer with so many outputs is narrow
 
-/// Everything a team needs, by value: pointers into Views and sizes.
+/// Bytes of scratch of a tile: what is always near, and activations.
 template <class T>
-struct TeamTask {
-  const LayerPlan* plans;  ///< device array
-  int layers, widest, most_order;
-  const T *knots, *table, *inputs, *targets;
-  const std::uint32_t* order;  ///< null: the row is the position
-  std::int64_t begin, size, table_size;
-  int leaves, first_leaf, columns, tile;
-  int boundary_numbers;  ///< of scratch: activations of all boundaries, one sample
-  LossKind loss;
-  bool with_gradient;
-  T *leaf_gradient, *prediction, *input_gradient;
-  double* leaf_loss;
-  std::int64_t *leaf_correct, *leaf_outside;
-  int scratch_level;
-};
-
-/// Numbers of T of scratch for `tile` samples: activations, two gradients, basis block.
-KOKKOS_INLINE_FUNCTION std::int64_t team_numbers(int boundary_numbers, int widest,
-                                                 int most_order, int tile) {
-  return std::int64_t(tile) *
-         (boundary_numbers + 2 * widest + kTeamInputs * (2 * (most_order + 1) + 2));
+std::int64_t tile_bytes(int tile, int block, int order, int layers) {
+  const std::int64_t entries = std::int64_t(tile) * block;
+  return tile * (sizeof(double) + sizeof(std::int64_t) + sizeof(int)) +
+         entries * ((order + 2 + kTeamParts) * sizeof(T) + sizeof(int)) +
+         layers * sizeof(int) + 32;
 }
-
-/// Bytes of scratch: row losses (double), numbers of T, intervals and row hits (int).
 template <class T>
-KOKKOS_INLINE_FUNCTION std::int64_t team_bytes(int boundary_numbers, int widest,
-                                               int most_order, int tile) {
-  return tile * sizeof(double) +
-         team_numbers(boundary_numbers, widest, most_order, tile) * sizeof(T) +
-         std::int64_t(tile) * (kTeamInputs + 1) * sizeof(int) + 64;
+std::int64_t activation_bytes(int tile, int widest) {
+  return 2 * std::int64_t(tile) * widest * sizeof(T) + 32;
 }
 
 template <class T, int K>
 struct TeamTile {
-  // The bound lets a thread have 168 registers, and nothing spills: without it HIP
-  // compiles for teams of 1024, with 128 registers. Leaves are few, so more teams would
-  // not help.
-  using Policy = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kTeamThreads, 3>>;
+  using Policy =
+      Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<kTeamThreads, kTeamsHeld<T>>>;
   using Member = typename Policy::member_type;
   TeamTask<T> task;
+  TileScratch bytes;
 
   struct Scratch {
     double* row_loss;
-    T *x, *dy, *dx, *basis, *slope, *base, *base_slope;
-    int *interval, *hit;
+    std::int64_t* row;  ///< in the data set
+    T *basis, *base, *parts;
+    int *row_of, *hit, *outside;  ///< row_of: of coefficients, in the block
+    T *here, *next;  ///< activations or their gradient; what is being made of it
+    int entries;     ///< distance between basis values of an entry (row, input)
   };
 
   KOKKOS_FUNCTION Scratch scratch(const Member& team) const {
-    const int tile = task.tile, block = tile * kTeamInputs;
-    char* at = static_cast<char*>(
-        team.team_scratch(task.scratch_level)
-            .get_shmem_aligned(
-                team_bytes<T>(task.boundary_numbers, task.widest, task.most_order, tile) -
-                    64,
-                16));
     Scratch s;
-    s.row_loss = reinterpret_cast<double*>(at);
-    s.x = reinterpret_cast<T*>(s.row_loss + tile);
-    s.dy = s.x + std::int64_t(tile) * task.boundary_numbers;
-    s.dx = s.dy + std::int64_t(tile) * task.widest;
-    s.basis = s.dx + std::int64_t(tile) * task.widest;
-    s.slope = s.basis + (task.most_order + 1) * block;
-    s.base = s.slope + (task.most_order + 1) * block;
-    s.base_slope = s.base + block;
-    s.interval = reinterpret_cast<int*>(s.base_slope + block);
-    s.hit = s.interval + block;
+    s.entries = task.tile * task.block;
+    ScratchCutter near(team.team_scratch(0).get_shmem_aligned(bytes.near - 16, 16));
+    s.row_loss = near.take<double>(task.tile);
+    s.row = near.take<std::int64_t>(task.tile);
+    s.basis = near.take<T>((bytes.most_order + 1) * s.entries);
+    s.base = near.take<T>(s.entries);
+    s.parts = near.take<T>(kTeamParts * s.entries);
+    s.row_of = near.take<int>(s.entries);
+    s.hit = near.take<int>(task.tile);
+    s.outside = near.take<int>(task.layers);
+    ScratchCutter far(
+        team.team_scratch(task.activations_level).get_shmem_aligned(bytes.far - 16, 16));
+    s.here = far.take<T>(std::int64_t(task.tile) * task.widest);
+    s.next = far.take<T>(std::int64_t(task.tile) * task.widest);
     return s;
   }
 
-  KOKKOS_FUNCTION std::int64_t row_of(std::int64_t position) const {
-    return task.order ? std::int64_t(task.order[position]) : position;
-  }
-
-  // Basis block: inputs [i0, i0 + block) of all samples of the tile.
-  template <int Order, bool WithSlopes>
-  KOKKOS_FUNCTION void fill_block(const Member& team, const LayerPlan& p,
-                                  const Scratch& s, const T* x, int samples, int i0,
-                                  int block) const {
-    const int stride = task.tile * kTeamInputs;
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * block), [&](int e) {
-      const int sample = e / block, i = e - sample * block, q = sample * kTeamInputs + i;
-      const T at = x[sample * p.in + i0 + i];
-      T value[Order + 1], slope[Order + 1];
-      s.interval[q] =
-          basis_at<Order, WithSlopes>(at, p, task.knots, i0 + i, value, slope);
-      for (int j = 0; j <= Order; ++j) s.basis[j * stride + q] = value[j];
-      if constexpr (WithSlopes)
-        for (int j = 0; j <= Order; ++j) s.slope[j * stride + q] = slope[j];
-      T base_slope;
-      s.base[q] = base_at<T>(p, at, base_slope);
-      s.base_slope[q] = base_slope;
-    });
-    team.team_barrier();
-  }
-
+  // y from x; `rows` (null: x is (sample, in)) says where the rows of x are. Keeps x and
+  // y for stage 2 where kept_x and kept_y are given.
   template <int Order>
-  KOKKOS_FUNCTION void forward_layer(const Member& team, const LayerPlan& p,
-                                     const Scratch& s, const T* x, int samples,
-                                     T* y) const {
-    const int stride = task.tile * kTeamInputs;
-    for (int i0 = 0; i0 < p.in; i0 += kTeamInputs) {
-      const int block = p.in - i0 < kTeamInputs ? p.in - i0 : kTeamInputs;
-      fill_block<Order, false>(team, p, s, x, samples, i0, block);
+  KOKKOS_FUNCTION void forward(const Member& team, const LayerPlan& p, const Scratch& s,
+                               int samples, const T* x, const std::int64_t* rows, T* y,
+                               T* kept_x, T* kept_y, int* outside) const {
+    const bool narrow = p.out <= kTeamParts;
+    for (int i0 = 0; i0 < p.in; i0 += task.block) {
+      const int block = p.in - i0 < task.block ? p.in - i0 : task.block;
+      int count = 0;  // of this thread
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * block), [&](int q) {
+        const int sample = q / block, i = i0 + q - sample * block;
+        const T at = x[(rows ? rows[sample] : sample) * p.in + i];
+        T value[Order + 1], slope;
+        s.row_of[q] = (q - sample * block) * p.intervals +
+                      basis_at<Order, false, T>(at, p, task.knots, i, value, nullptr);
+        for (int j = 0; j <= Order; ++j) s.basis[j * s.entries + q] = value[j];
+        s.base[q] = base_at<T>(p, at, slope);
+        if (kept_x) kept_x[std::int64_t(sample) * p.in + i] = at;
+        count += outside_grid(at, p, task.knots, i);
+      });
+      if (count > 0) Kokkos::atomic_add(outside, count);
+      team.team_barrier();
+      const T* const table =
+          task.table + p.table + std::int64_t(i0) * p.intervals * p.ld_out;
+      const T* const bases = task.table + p.base + std::int64_t(i0) * p.ld_out;
+      const auto edge = [&](int q, int i, int o) {
+        const T* row = table + std::int64_t(s.row_of[q]) * p.ld_out + o;
+        T sum = s.base[q] * bases[std::int64_t(i) * p.ld_out + o];
+        for (int j = 0; j <= Order; ++j)
+          sum += s.basis[j * s.entries + q] * row[std::int64_t(j) * p.ld_out];
+        return sum;
+      };
+      if (narrow) {
+        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * block * p.out),
+                             [&](int e) {
+                               const int q = e / p.out;
+                               s.parts[e] = edge(q, q % block, e - q * p.out);
+                             });
+        team.team_barrier();
+      }
       Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * p.out), [&](int e) {
         const int sample = e / p.out, o = e - sample * p.out;
         T sum = i0 > 0 ? y[e] : T(0);
-        for (int i = 0; i < block; ++i) {
-          const int q = sample * kTeamInputs + i;
-          const std::int64_t input = i0 + i;
-          const T* row =
-              task.table + p.table + (input * p.intervals + s.interval[q]) * p.ld_out + o;
-          for (int j = 0; j <= Order; ++j)
-            sum += s.basis[j * stride + q] * row[j * p.ld_out];
-          sum += s.base[q] * task.table[p.base + input * p.ld_out + o];
-        }
+        if (narrow)
+          for (int i = 0; i < block; ++i)
+            sum += s.parts[(sample * block + i) * p.out + o];
+        else
+          for (int i = 0; i < block; ++i) sum += edge(sample * block + i, i, o);
         y[e] = sum;
+        if (kept_y && i0 + block == p.in) kept_y[e] = sum;
       });
       team.team_barrier();
     }
   }
 
+  // dx from dy and x; kept gets a copy of dx.
   template <int Order>
-  KOKKOS_FUNCTION void backward_layer(const Member& team, const LayerPlan& p,
-                                      const Scratch& s, const T* x, int samples,
-                                      const T* dy, T* gradient, T* dx) const {
-    const int stride = task.tile * kTeamInputs;
-    for (int i0 = 0; i0 < p.in; i0 += kTeamInputs) {
-      const int block = p.in - i0 < kTeamInputs ? p.in - i0 : kTeamInputs;
-      fill_block<Order, true>(team, p, s, x, samples, i0, block);
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, block * p.out), [&](int e) {
-        const int i = e / p.out, o = e - i * p.out;
-        const std::int64_t input = i0 + i;
-        T* rows = gradient + p.table + input * p.intervals * p.ld_out + o;
-        T base = T(0);
-        for (int sample = 0; sample < samples; ++sample) {
-          const int q = sample * kTeamInputs + i;
-          const T d = dy[sample * p.out + o];
-          T* row = rows + std::int64_t(s.interval[q]) * p.ld_out;
-          for (int j = 0; j <= Order; ++j)
-            row[j * p.ld_out] += s.basis[j * stride + q] * d;
-          base += s.base[q] * d;
-        }
-        gradient[p.base + input * p.ld_out + o] += base;
-      });
-      if (dx)
-        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * block), [&](int e) {
-          const int sample = e / block, i = e - sample * block;
-          const int q = sample * kTeamInputs + i;
-          const std::int64_t input = i0 + i;
-          const T* row =
-              task.table + p.table + (input * p.intervals + s.interval[q]) * p.ld_out;
-          const T* base = task.table + p.base + input * p.ld_out;
-          T sum = T(0);
-          for (int o = 0; o < p.out; ++o) {
-            T f = s.base_slope[q] * base[o];
-            for (int j = 0; j <= Order; ++j)
-              f += s.slope[j * stride + q] * row[j * p.ld_out + o];
-            sum += f * dy[sample * p.out + o];
-          }
-          dx[sample * p.in + i0 + i] = sum;
-        });
-      team.team_barrier();
-    }
-  }
-
-  KOKKOS_FUNCTION void forward(const Member& team, const LayerPlan& p, const Scratch& s,
-                               const T* x, int n, T* y) const {
-    if constexpr (K > 0) {
-      forward_layer<K>(team, p, s, x, n, y);
-    } else {
-      switch (p.order) {
-        case 1:
-          return forward_layer<1>(team, p, s, x, n, y);
-        case 2:
-          return forward_layer<2>(team, p, s, x, n, y);
-        case 3:
-          return forward_layer<3>(team, p, s, x, n, y);
-        case 4:
-          return forward_layer<4>(team, p, s, x, n, y);
-        default:
-          return forward_layer<5>(team, p, s, x, n, y);
-      }
-    }
-  }
-
   KOKKOS_FUNCTION void backward(const Member& team, const LayerPlan& p, const Scratch& s,
-                                const T* x, int n, const T* dy, T* g, T* dx) const {
-    if constexpr (K > 0) {
-      backward_layer<K>(team, p, s, x, n, dy, g, dx);
-    } else {
-      switch (p.order) {
-        case 1:
-          return backward_layer<1>(team, p, s, x, n, dy, g, dx);
-        case 2:
-          return backward_layer<2>(team, p, s, x, n, dy, g, dx);
-        case 3:
-          return backward_layer<3>(team, p, s, x, n, dy, g, dx);
-        case 4:
-          return backward_layer<4>(team, p, s, x, n, dy, g, dx);
-        default:
-          return backward_layer<5>(team, p, s, x, n, dy, g, dx);
-      }
+                                int samples, const T* x, const T* dy, T* dx,
+                                T* kept) const {
+    const int parts = p.out < kTeamParts ? p.out : kTeamParts;
+    for (int i0 = 0; i0 < p.in; i0 += task.block) {
+      const int block = p.in - i0 < task.block ? p.in - i0 : task.block;
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * block), [&](int q) {
+        const int sample = q / block, i = i0 + q - sample * block;
+        const T at = x[std::int64_t(sample) * p.in + i];
+        T value[Order + 1], slope[Order + 1];
+        s.row_of[q] = (q - sample * block) * p.intervals +
+                      basis_at<Order, true>(at, p, task.knots, i, value, slope);
+        for (int j = 0; j <= Order; ++j) s.basis[j * s.entries + q] = slope[j];
+        base_at<T>(p, at, s.base[q]);
+      });
+      team.team_barrier();
+      const T* const table =
+          task.table + p.table + std::int64_t(i0) * p.intervals * p.ld_out;
+      const T* const bases = task.table + p.base + std::int64_t(i0) * p.ld_out;
+      Kokkos::parallel_for(
+          Kokkos::TeamThreadRange(team, samples * block * parts), [&](int e) {
+            const int q = e / parts, sample = q / block, i = q - sample * block;
+            const T* row = table + std::int64_t(s.row_of[q]) * p.ld_out;
+            const T* base = bases + std::int64_t(i) * p.ld_out;
+            T slope[Order + 1], sum = T(0);
+            for (int j = 0; j <= Order; ++j) slope[j] = s.basis[j * s.entries + q];
+            for (int o = e - q * parts; o < p.out; o += parts) {
+              T f = s.base[q] * base[o];
+              for (int j = 0; j <= Order; ++j)
+                f += slope[j] * row[std::int64_t(j) * p.ld_out + o];
+              sum += f * dy[sample * p.out + o];
+            }
+            s.parts[e] = sum;
+          });
+      team.team_barrier();
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * block), [&](int q) {
+        const int sample = q / block;
+        T sum = s.parts[q * parts];
+        for (int k = 1; k < parts; ++k) sum += s.parts[q * parts + k];
+        const std::int64_t at = std::int64_t(sample) * p.in + i0 + q - sample * block;
+        if (dx) dx[at] = sum;
+        if (kept) kept[at] = sum;
+      });
     }
+    team.team_barrier();
+  }
+
+  // Losses of the rows and their derivatives; the sums of the tile.
+  KOKKOS_FUNCTION void loss(const Member& team, const Scratch& s, int samples, int out,
+                            std::int64_t tile) const {
+    const bool known = task.columns > 0;
+    if (known)
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples), [&](int k) {
+        int hit = 0;
+        s.row_loss[k] =
+            loss_row(task.loss, s.here + k * out, task.targets + s.row[k] * task.columns,
+                     out, s.next + k * out, hit);
+        s.hit[k] = hit;
+      });
+    team.team_barrier();
+    Kokkos::single(Kokkos::PerTeam(team), [&]() {
+      double sum = 0;
+      int correct = 0;
+      for (int k = 0; known && k < samples; ++k) {
+        sum += s.row_loss[k];
+        correct += s.hit[k];
+      }
+      task.tile_loss[tile] = sum;
+      int* const counts = task.tile_counts + tile * (task.layers + 1);
+      counts[0] = correct;
+      for (int l = 0; l < task.layers; ++l) counts[l + 1] = s.outside[l];
+    });
   }
 
   KOKKOS_FUNCTION void operator()(const Member& team) const {
-    const Scratch s = scratch(team);
-    const int leaf = task.first_leaf + team.league_rank();
-    T* gradient = task.leaf_gradient + std::int64_t(team.league_rank()) * task.table_size;
-    if (task.with_gradient)
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, task.table_size),
-                           [&](std::int64_t k) { gradient[k] = T(0); });
-    const std::int64_t end = leaf_begin(leaf + 1, task.size, task.leaves);
-    const int in = task.plans[0].in, out = task.plans[task.layers - 1].out;
-    double loss = 0;
-    std::int64_t correct = 0;
-    std::int64_t* outside = task.leaf_outside + std::int64_t(leaf) * task.layers;
-    Kokkos::single(Kokkos::PerTeam(team), [&]() {
-      for (int l = 0; l < task.layers; ++l) outside[l] = 0;
+    Scratch s = scratch(team);
+    const auto swap = [&]() {
+      T* const kept = s.here;
+      s.here = s.next;
+      s.next = kept;
+    };
+    const int tile = team.league_rank();
+    const int leaf = task.first_leaf + tile / task.tiles;
+    const std::int64_t begin =
+        task.first_row(leaf) + std::int64_t(tile % task.tiles) * task.tile;
+    const std::int64_t rest = task.last_row(leaf) - begin;
+    const int samples = rest <= 0 ? 0 : rest < task.tile ? int(rest) : task.tile;
+    const int out = task.plans[task.layers - 1].out;
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples), [&](int k) {
+      const std::int64_t position = task.begin + begin + k;
+      s.row[k] = task.order ? std::int64_t(task.order[position]) : position;
     });
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, task.layers),
+                         [&](int l) { s.outside[l] = 0; });
     team.team_barrier();
 
-    for (std::int64_t r = leaf_begin(leaf, task.size, task.leaves); r < end;
-         r += task.tile) {
-      const int samples = int(end - r < task.tile ? end - r : task.tile);
-      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * in), [&](int e) {
-        s.x[e] = task.inputs[row_of(task.begin + r + e / in) * in + e % in];
+    const bool keep = task.with_gradient;
+    for (int l = 0; l < task.layers; ++l) {
+      const LayerPlan p = task.plans[l];
+      T* const kept_x = keep && l == 0 ? task.x_of(0, begin) : nullptr;
+      T* const kept_y = keep && l + 1 < task.layers ? task.x_of(l + 1, begin) : nullptr;
+      with_order<K>(p.order, [&](auto order) {
+        forward<decltype(order)::value>(
+            team, p, s, samples, l == 0 ? task.inputs : s.here, l == 0 ? s.row : nullptr,
+            s.next, kept_x, kept_y, &s.outside[l]);
       });
-      team.team_barrier();
-      T* x = s.x;
-      for (int l = 0; l < task.layers; ++l) {
-        const LayerPlan p = task.plans[l];
-        int count = 0;  // of this thread
-        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * p.in), [&](int e) {
-          count += outside_grid(x[e], p, task.knots, e % p.in);
-        });
-        if (count > 0) Kokkos::atomic_add(&outside[l], std::int64_t(count));
-        T* y = x + std::int64_t(task.tile) * p.in;
-        forward(team, p, s, x, samples, y);
-        x = y;
-      }
-      if (task.prediction)
-        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * out),
-                             [&](int e) { task.prediction[r * out + e] = x[e]; });
-      if (task.columns > 0) {
-        Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples), [&](int k) {
-          const std::int64_t row = row_of(task.begin + r + k);
-          int hit = 0;
-          s.row_loss[k] =
-              loss_row(task.loss, x + k * out, task.targets + row * task.columns, out,
-                       s.dy + k * out, hit);
-          s.hit[k] = hit;
-        });
-        team.team_barrier();
-        for (int k = 0; k < samples; ++k) {
-          loss += s.row_loss[k];
-          correct += s.hit[k];
-        }
-      }
-      if (task.with_gradient) {
-        T *dy = s.dy, *dx = s.dx;
-        for (int l = task.layers - 1; l >= 0; --l) {
-          const LayerPlan p = task.plans[l];
-          x -= std::int64_t(task.tile) * p.in;
-          backward(team, p, s, x, samples, dy, gradient,
-                   l > 0 || task.input_gradient ? dx : nullptr);
-          T* swap = dy;
-          dy = dx;
-          dx = swap;
-        }
-        if (task.input_gradient)
-          Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * in),
-                               [&](int e) { task.input_gradient[r * in + e] = dy[e]; });
-      }
-      team.team_barrier();
+      swap();
     }
-    Kokkos::single(Kokkos::PerTeam(team), [&]() {
-      task.leaf_loss[leaf] = loss;
-      task.leaf_correct[leaf] = correct;
-    });
+    if (task.prediction)
+      Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * out),
+                           [&](int e) { task.prediction[begin * out + e] = s.here[e]; });
+    loss(team, s, samples, out, tile);
+    if (!keep) return;
+
+    swap();
+    T* const top = task.dy_of(task.layers - 1, begin);
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * out),
+                         [&](int e) { top[e] = s.here[e]; });
+    for (int l = task.layers - 1; l > 0 || (l == 0 && task.input_gradient); --l) {
+      const LayerPlan p = task.plans[l];
+      T* const kept =
+          l > 0 ? task.dy_of(l - 1, begin) : task.input_gradient + begin * p.in;
+      with_order<K>(p.order, [&](auto order) {
+        backward<decltype(order)::value>(team, p, s, samples, task.x_of(l, begin), s.here,
+                                         l > 0 ? s.next : nullptr, kept);
+      });
+      swap();
+    }
   }
 };
-
-/// Launches the leaves of a task; defined per order in team_order.cpp.
-template <class T, int K>
-void launch_team_tile(const Exec& exec, const TeamTask<T>& task, int leaves,
-                      std::int64_t scratch_bytes);
 
 }  // namespace kan
