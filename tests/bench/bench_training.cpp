@@ -68,8 +68,9 @@ std::vector<double> quantile_knots(const LayerShape& layer) {
 template <class T>
 class TrainingOf final : public Training {
  public:
-  TrainingOf(parallel::Communicator& communicator, const Case& c, Kernels kernels)
-      : network_(Shape(c.network()), -1, 1), feed_(rows(c), 1, true) {
+  TrainingOf(parallel::Communicator& communicator, const Case& c, Kernels kernels,
+             int batches)
+      : network_(Shape(c.network()), -1, 1), feed_(rows(c, batches), 1, true) {
     if (c.knots == Grid::quantile)
       for (int l = 0; l < network_.shape().layers(); ++l)
         network_.set_knots(l, quantile_knots(network_.shape().layer(l)));
@@ -100,11 +101,13 @@ class TrainingOf final : public Training {
   }
 
  private:
-  static RowSet<T> rows(const Case& c) {
+  static RowSet<T> rows(const Case& c, int batches) {
     const int in = c.widths.front(), out = c.widths.back();
     const std::int64_t most = (std::int64_t{64} << 20) / (8 * in);
     const std::int64_t count =
-        std::max(8 * c.batch, std::min<std::int64_t>(131072, most) / c.batch * c.batch);
+        batches > 0 ? batches * c.batch
+                    : std::max(8 * c.batch,
+                               std::min<std::int64_t>(131072, most) / c.batch * c.batch);
     return {test::to_view<T>(test::random_values(count * in, -1, 1, 1), count, in),
             test::to_view<T>(test::random_values(count * out, -1, 1, 2), count, out)};
   }
@@ -123,9 +126,10 @@ class TrainingOf final : public Training {
 }  // namespace
 
 std::unique_ptr<Training> make_training(parallel::Communicator& communicator,
-                                        const Case& c, Kernels kernels) {
-  if (c.fp64) return std::make_unique<TrainingOf<double>>(communicator, c, kernels);
-  return std::make_unique<TrainingOf<float>>(communicator, c, kernels);
+                                        const Case& c, Kernels kernels, int batches) {
+  if (c.fp64)
+    return std::make_unique<TrainingOf<double>>(communicator, c, kernels, batches);
+  return std::make_unique<TrainingOf<float>>(communicator, c, kernels, batches);
 }
 
 }  // namespace kan::bench

@@ -30,8 +30,9 @@ class Training {
   virtual std::int64_t memory() const = 0;
 };
 
-/// Rows of random numbers, 64 MiB at most unless 8 batches take more.
+/// Rows of random numbers: so many batches, or (0) 64 MiB at most unless 8 batches take
+/// more.
 std::unique_ptr<Training> make_training(parallel::Communicator& communicator,
-                                        const Case& c, Kernels kernels);
+                                        const Case& c, Kernels kernels, int batches);
 
 }  // namespace kan::bench
