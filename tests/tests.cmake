@@ -7,6 +7,7 @@ kan_test(dataset_csv SOURCES unit/dataset_csv.cpp)
 kan_test(dataset_hdf5 SOURCES unit/dataset_hdf5.cpp)
 kan_test(bspline SOURCES unit/bspline.cpp)
 kan_test(math SOURCES unit/math.cpp)
+target_compile_definitions(test_math PRIVATE KAN_ARCH="${KAN_ARCH}")
 kan_test(engine_reference SOURCES unit/engine_reference.cpp)
 kan_test(engine_gradient SOURCES unit/engine_gradient.cpp)
 kan_test(engine_team SOURCES unit/engine_team.cpp)
@@ -167,6 +168,38 @@ add_test(NAME perf.bench COMMAND kan_bench --match 2-64-1_G5_k3_b256,reproducibl
   --rounds 2 --seconds 0.001)
 set_tests_properties(perf.bench PROPERTIES LABELS perf TIMEOUT 120
   ENVIRONMENT "OMP_NUM_THREADS=1;OMP_PROC_BIND=false")
+
+# Instructions of training steps, counted by valgrind: compiled for a CPU that it knows,
+# without MPI and files, which only take time to start, and with one Kokkos of the two.
+if(Python3_FOUND AND Kokkos_ENABLE_OPENMP AND
+   NOT (Kokkos_ENABLE_CUDA OR Kokkos_ENABLE_HIP OR Kokkos_ENABLE_SYCL))
+  find_program(KAN_VALGRIND valgrind)
+  set(kan_counted)
+  if(KAN_VALGRIND AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    get_target_property(kan_bench_sources kan_bench SOURCES)
+    get_target_property(kan_counted_sources kan SOURCES)
+    list(FILTER kan_counted_sources EXCLUDE REGEX
+      "/src/(io|io/dataset|run)/[^/]+$|/src/parallel/(gpu_aware|mpi)[^/]*$")
+    add_library(kan_counted_flags INTERFACE)
+    target_compile_options(kan_counted_flags INTERFACE -march=x86-64-v3)
+    add_executable(kan_bench_counted ${kan_bench_sources} ${kan_counted_sources})
+    target_include_directories(kan_bench_counted PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+      ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(kan_bench_counted PRIVATE Kokkos::kokkos kan_flags
+      kan_counted_flags kan_external nlohmann_json::nlohmann_json Threads::Threads
+      ${KAN_PLAIN_LIBRARIES} ${CMAKE_DL_LIBS})
+    set(kan_counted $<TARGET_FILE:kan_bench_counted>)
+  endif()
+  string(JOIN " " kan_build ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}
+    ${CMAKE_BUILD_TYPE} ${CMAKE_CXX_FLAGS})
+  set(kan_count_instructions ${Python3_EXECUTABLE} -B
+    ${CMAKE_CURRENT_SOURCE_DIR}/bench/instructions.py --build "${kan_build}")
+  add_test(NAME perf.instructions COMMAND ${kan_count_instructions} ${kan_counted})
+  set_tests_properties(perf.instructions PROPERTIES LABELS perf TIMEOUT 600
+    SKIP_RETURN_CODE 77)
+  add_custom_target(instructions_update
+    COMMAND ${kan_count_instructions} --update ${kan_counted} USES_TERMINAL VERBATIM)
+endif()
 
 # Costs of sums over ranks; for figures run it by hand, without `quick`.
 if(KAN_ENABLE_MPI)

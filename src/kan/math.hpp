@@ -83,12 +83,15 @@ KAN_INLINE V floor_small(V x) {
   return rounded > x ? rounded - Element<V>(1) : rounded;
 }
 
+/// exp and silu see no more than this, on both sides or on the negative one.
 template <class V>
-KAN_INLINE V exponential(V x) {
+inline constexpr Element<V> kExpLimit = kSingle<V> ? Element<V>(87) : Element<V>(700);
+
+/// exp for |x| <= kExpLimit.
+template <class V>
+KAN_INLINE V exponential_inside(V x) {
   using E = Element<V>;
   constexpr bool single = kSingle<V>;
-  constexpr E limit = single ? E(87) : E(700);
-  x = smaller<V>(larger<V>(x, broadcast<V>(-limit)), broadcast<V>(limit));
   const V shifted = x * E(1.44269504088896340736) + kRounder<V>;
   const V n = shifted - kRounder<V>;
   V r = n * (single ? E(-0.693359375) : E(-6.93147180369123816490e-01)) + x;
@@ -119,11 +122,20 @@ KAN_INLINE V exponential(V x) {
   return value_of<V>(bits_of<V>(p) + (bits_of<V>(shifted) << (single ? 23 : 52)));
 }
 
-/// SiLU, x / (1 + exp(-x)), and its derivative. Error <= 3 ulp (double), 4 ulp (float).
+template <class V>
+KAN_INLINE V exponential(V x) {
+  const V limit = broadcast<V>(kExpLimit<V>);
+  return exponential_inside<V>(smaller<V>(larger<V>(x, -limit), limit));
+}
+
+/// SiLU, x / (1 + exp(-x)), and its derivative. Error <= 3 ulp (double), 4 ulp (float)
+/// where x >= -kExpLimit; below it the value there stands for all, -1e-36 or -7e-302.
 template <class V>
 KAN_INLINE V silu(V x, V& derivative) {
   using E = Element<V>;
-  const V sigmoid = E(1) / (E(1) + exponential<V>(-x));
+  const V limit = broadcast<V>(kExpLimit<V>);
+  x = larger<V>(-limit, x);  // not-a-number stays
+  const V sigmoid = E(1) / (E(1) + exponential_inside<V>(larger<V>(-x, -limit)));
   derivative = sigmoid * (x * (E(1) - sigmoid) + E(1));
   return x * sigmoid;
 }

@@ -68,14 +68,13 @@ std::vector<double> quantile_knots(const LayerShape& layer) {
 template <class T>
 class TrainingOf final : public Training {
  public:
-  TrainingOf(parallel::Communicator& communicator, const Case& c, Kernels kernels,
-             EngineKind engine)
-      : network_(Shape(c.network()), -1, 1), feed_(rows(c), 1, true) {
+  TrainingOf(parallel::Communicator& communicator, const Case& c, const How& how)
+      : network_(Shape(c.network()), -1, 1), feed_(rows(c, how.batches), 1, true) {
     if (c.knots == Grid::quantile)
       for (int l = 0; l < network_.shape().layers(); ++l)
         network_.set_knots(l, quantile_knots(network_.shape().layer(l)));
     initialize(network_, Initialization::pykan, 1);
-    engine_ = make_engine(exec_, network_, kernels, engine);
+    engine_ = make_engine(exec_, network_, how.kernels, how.engine);
     TrainOptions options;
     options.batch = c.batch;
     options.reproducible = c.reproducible;
@@ -101,11 +100,13 @@ class TrainingOf final : public Training {
   }
 
  private:
-  static RowSet<T> rows(const Case& c) {
+  static RowSet<T> rows(const Case& c, int batches) {
     const int in = c.widths.front(), out = c.widths.back();
     const std::int64_t most = (std::int64_t{64} << 20) / (8 * in);
     const std::int64_t count =
-        std::max(8 * c.batch, std::min<std::int64_t>(131072, most) / c.batch * c.batch);
+        batches > 0 ? batches * c.batch
+                    : std::max(8 * c.batch,
+                               std::min<std::int64_t>(131072, most) / c.batch * c.batch);
     return {test::to_view<T>(test::random_values(count * in, -1, 1, 1), count, in),
             test::to_view<T>(test::random_values(count * out, -1, 1, 2), count, out)};
   }
@@ -124,11 +125,9 @@ class TrainingOf final : public Training {
 }  // namespace
 
 std::unique_ptr<Training> make_training(parallel::Communicator& communicator,
-                                        const Case& c, Kernels kernels,
-                                        EngineKind engine) {
-  if (c.fp64)
-    return std::make_unique<TrainingOf<double>>(communicator, c, kernels, engine);
-  return std::make_unique<TrainingOf<float>>(communicator, c, kernels, engine);
+                                        const Case& c, const How& how) {
+  if (c.fp64) return std::make_unique<TrainingOf<double>>(communicator, c, how);
+  return std::make_unique<TrainingOf<float>>(communicator, c, how);
 }
 
 }  // namespace kan::bench

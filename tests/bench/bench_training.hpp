@@ -30,9 +30,13 @@ class Training {
   virtual std::int64_t memory() const = 0;
 };
 
-/// Rows of random numbers, 64 MiB at most unless 8 batches take more.
+struct How {
+  Kernels kernels = Kernels::automatic;
+  EngineKind engine = EngineKind::automatic;
+  int batches = 0;  ///< of random rows; 0: 64 MiB at most unless 8 batches take more
+};
+
 std::unique_ptr<Training> make_training(parallel::Communicator& communicator,
-                                        const Case& c, Kernels kernels,
-                                        EngineKind engine);
+                                        const Case& c, const How& how);
 
 }  // namespace kan::bench

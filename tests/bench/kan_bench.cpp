@@ -3,11 +3,13 @@
 // slow moment of the machine hits all of them alike.
 //
 //   kan_bench [--match TEXT[,TEXT...]] [--rounds 9] [--seconds 0.1] [--kernels auto]
-//   [--engine auto]
-//             [--json FILE] [--kokkos-num-threads=N]
+//             [--engine auto] [--batches N] [--json FILE] [--kokkos-num-threads=N]
 //   kan_bench --match NAME --steps N       only that: N updates of the cases, not timed,
 //                                          as a profiler wants it
 //   kan_bench --list                       names of all cases
+//
+// --match: cases with a TEXT in their names, or of that very name. --batches: of the
+// rows; 64 MiB else.
 //
 // A case is a whole update: gather, forward, loss, backward, sum over threads, optimizer,
 // with history and phases on. ns: of one (sample x edge), best and median over rounds, of
@@ -42,8 +44,7 @@ struct Arguments {
   std::vector<std::string> match, kokkos;
   int rounds = 9, steps = 0;
   double seconds = 0.1;
-  Kernels kernels = Kernels::automatic;
-  EngineKind engine = EngineKind::automatic;
+  How how;
   std::string json;
   bool list = false;
 };
@@ -71,20 +72,22 @@ Arguments parse(int argc, char** argv) {
       a.rounds = std::stoi(value());
     } else if (word == "--steps") {
       a.steps = std::stoi(value());
+    } else if (word == "--batches") {
+      a.how.batches = std::stoi(value());
     } else if (word == "--seconds") {
       a.seconds = std::stod(value());
     } else if (word == "--json") {
       a.json = value();
     } else if (word == "--kernels") {
       const std::string& form = value();
-      a.kernels = form == "host"   ? Kernels::host
-                  : form == "team" ? Kernels::team
-                                   : Kernels::automatic;
+      a.how.kernels = form == "host"   ? Kernels::host
+                      : form == "team" ? Kernels::team
+                                       : Kernels::automatic;
     } else if (word == "--engine") {
       const std::string& kind = value();
-      a.engine = kind == "layer"  ? EngineKind::layer
-                 : kind == "tile" ? EngineKind::tile
-                                  : EngineKind::automatic;
+      a.how.engine = kind == "layer"  ? EngineKind::layer
+                     : kind == "tile" ? EngineKind::tile
+                                      : EngineKind::automatic;
     } else {
       throw Error(Code::usage, "kan_bench: " + word + " is not known");
     }
@@ -133,17 +136,21 @@ struct Contestant {
 std::vector<Contestant> contestants(const Arguments& a) {
   std::vector<Contestant> chosen;
   const std::vector<Case> all = all_cases();
+  const auto is_name = [&](const std::string& text) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Case& c) { return c.name() == text; });
+  };
   const auto matches = [&](const std::string& name) {
     return a.match.empty() ||
            std::any_of(a.match.begin(), a.match.end(), [&](const std::string& text) {
-             return name.find(text) != std::string::npos;
+             return is_name(text) ? name == text : name.find(text) != std::string::npos;
            });
   };
   for (const Case& c : all)
     if (matches(c.name())) chosen.push_back({.what = c});
   // A ratio needs the other case too.
   for (std::size_t k = 0; k < chosen.size(); ++k) {
-    const std::string other = chosen[k].what.against;
+    const std::string other = a.steps > 0 ? "" : chosen[k].what.against;
     const auto named = [&](const auto& c) { return c.name() == other; };
     if (other.empty() || std::any_of(chosen.begin(), chosen.end(),
                                      [&](const Contestant& c) { return named(c.what); }))
@@ -155,7 +162,7 @@ std::vector<Contestant> contestants(const Arguments& a) {
 }
 
 void start(Contestant& c, const Arguments& a, parallel::Communicator& communicator) {
-  c.training = make_training(communicator, c.what, a.kernels, a.engine);
+  c.training = make_training(communicator, c.what, a.how);
   c.training->run(2);
   const double trial = c.training->run(3).wall / 3;
   c.updates = std::max<std::int64_t>(3, std::int64_t(a.seconds / trial));
@@ -217,7 +224,7 @@ void measure(const Arguments& a, parallel::Launch& launch) {
   for (Contestant& c : cases) {
     by_name[c.what.name()] = &c;
     if (a.steps > 0) {
-      make_training(*communicator, c.what, a.kernels, a.engine)->run(a.steps);
+      make_training(*communicator, c.what, a.how)->run(a.steps);
     } else {
       start(c, a, *communicator);
     }
