@@ -2,8 +2,8 @@
 // the tile engine a tile of samples goes through all layers forward, the loss, and all
 // layers backward while its activations stay near. It has two forms: `host` with vectors,
 // one thread a leaf, and `team` as a GPU runs it, one team a tile and then one a block of
-// coefficients in a leaf, on any backend. In the layer engine, which has a host form, many
-// samples go through one layer after another.
+// coefficients in a leaf, on any backend. In the layer engine, which has a host form,
+// many samples go through one layer after another.
 //
 // Gradients are summed in leaves: leaf s of a batch of b rows and V leaves is the rows
 // [floor(s b/V), floor((s+1) b/V)), added up in a fixed order, a number by one thread;
@@ -53,7 +53,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// "tile/host" or "tile/team".
+  /// "tile/host", "tile/team" or "layer/host".
   virtual std::string name() const = 0;
   /// Bytes of one vector of the form in use; 0 for scalars.
   virtual int vector_bytes() const = 0;
