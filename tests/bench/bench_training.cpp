@@ -1,5 +1,9 @@
 #include "bench/bench_training.hpp"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -20,8 +24,12 @@ double thread_seconds() {
   return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
-// The peak so far is forgotten (Linux), so that what follows can be told from it.
+// The peak so far is forgotten (Linux), so that what follows can be told from it. Memory
+// that was freed goes back first: what takes its place would not count.
 std::int64_t restart_peak_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
   std::ofstream("/proc/self/clear_refs") << "5";
   return parallel::peak_resident_bytes();
 }
@@ -69,7 +77,7 @@ template <class T>
 class TrainingOf final : public Training {
  public:
   TrainingOf(parallel::Communicator& communicator, const Case& c, Kernels kernels)
-      : network_(Shape(c.network()), -1, 1), feed_(rows(c), 1, true) {
+      : rows_(rows(c)), network_(Shape(c.network()), -1, 1), feed_(rows_, 1, true) {
     if (c.knots == Grid::quantile)
       for (int l = 0; l < network_.shape().layers(); ++l)
         network_.set_knots(l, quantile_knots(network_.shape().layer(l)));
@@ -104,16 +112,19 @@ class TrainingOf final : public Training {
     const int in = c.widths.front(), out = c.widths.back();
     const std::int64_t most = (std::int64_t{64} << 20) / (8 * in);
     const std::int64_t count =
-        std::max(8 * c.batch, std::min<std::int64_t>(131072, most) / c.batch * c.batch);
+        c.full ? c.batch
+               : std::max(8 * c.batch,
+                          std::min<std::int64_t>(131072, most) / c.batch * c.batch);
     return {test::to_view<T>(test::random_values(count * in, -1, 1, 1), count, in),
             test::to_view<T>(test::random_values(count * out, -1, 1, 2), count, out)};
   }
 
+  // In this order: everything but the rows counts as memory of the training.
+  RowSet<T> rows_, none_;
+  std::int64_t memory_before_ = restart_peak_memory();
   Exec exec_;
   Network<T> network_;
-  RowSet<T> none_;
   ResidentFeed<T> feed_;
-  std::int64_t memory_before_ = restart_peak_memory();
   parallel::PhaseTimer timer_;
   Recorder<T> recorder_;
   std::unique_ptr<Engine<T>> engine_;
