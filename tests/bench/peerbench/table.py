@@ -93,7 +93,14 @@ PEERS = (
         "fastkan", "fastkan", "ZiyaoLi/fast-kan", False, fastkan, note="Gaussian bumps, no splines"
     ),
     Peer("inkan", "inkan", "inkan", True, inkan, note="basis through torch.compile, its default"),
-    Peer("inkan-eager", "inkan", "inkan", True, lambda m, w: inkan(m, w, False), note="not compiled"),
+    Peer(
+        "inkan-eager",
+        "inkan",
+        "inkan",
+        True,
+        lambda m, w: inkan(m, w, compile_basis=False),
+        note="not compiled",
+    ),
     Peer("jaxkan", "jaxkan.models.KAN", "jaxkan", True, jaxkan, "jax", "layer type base"),
     Peer(
         "jaxkan-spline",
