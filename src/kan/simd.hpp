@@ -156,21 +156,19 @@ KAN_INLINE void add_quads(T* table, const Integer<T>* offset, Vec<T> v,
 
 }  // namespace detail
 
-/// Room of one row: a power of two >= K+1.
-template <int K>
-inline constexpr int kRowRoom = K + 1 <= 2   ? 2
-                                : K + 1 <= 4 ? 4
-                                             : 8;
-
-/// r[j] = (table[offset[lane] + j]) for j = 0..K; rows are kRowRoom<K> apart or more.
+/// r[j] = (table[offset[lane] + j]) for j = 0..K; a row has room for a multiple of four
+/// numbers.
 template <class T, int K>
 KAN_INLINE void load_rows(const T* table, const Integer<T>* offset, Vec<T>* r) {
   constexpr int lanes = kLanes<T>;
-  if constexpr (kRowRoom<K> == 4 && lanes >= 4) {
-    Vec<T> q[4];
-    for (int k = 0; k < 4; ++k) q[k] = detail::gather_quads<T>(table, offset + k);
-    detail::transpose_groups<T>(q);
-    for (int j = 0; j <= K; ++j) r[j] = q[j];
+  if constexpr (lanes >= 4) {
+    for (int first = 0; first <= K; first += 4) {
+      Vec<T> q[4];
+      for (int k = 0; k < 4; ++k)
+        q[k] = detail::gather_quads<T>(table + first, offset + k);
+      detail::transpose_groups<T>(q);
+      for (int j = 0; j < 4 && first + j <= K; ++j) r[first + j] = q[j];
+    }
   } else {
     alignas(KAN_VECTOR_BYTES) T lane[lanes];
     for (int j = 0; j <= K; ++j) {
@@ -185,13 +183,15 @@ KAN_INLINE void load_rows(const T* table, const Integer<T>* offset, Vec<T>* r) {
 template <class T, int K>
 KAN_INLINE void add_to_rows(T* table, const Integer<T>* offset, const Vec<T>* r) {
   constexpr int lanes = kLanes<T>;
-  if constexpr (kRowRoom<K> == 4 && lanes >= 4) {
-    Vec<T> q[4];
-    for (int j = 0; j < 4; ++j) q[j] = j <= K ? r[j] : Vec<T>{};
-    detail::transpose_groups<T>(q);
-    for (int k = 0; k < 4; ++k)
-      detail::add_quads<T>(table, offset + k, q[k],
-                           std::make_integer_sequence<int, lanes / 4>());
+  if constexpr (lanes >= 4) {
+    for (int first = 0; first <= K; first += 4) {
+      Vec<T> q[4];
+      for (int j = 0; j < 4; ++j) q[j] = first + j <= K ? r[first + j] : Vec<T>{};
+      detail::transpose_groups<T>(q);
+      for (int k = 0; k < 4; ++k)
+        detail::add_quads<T>(table + first, offset + k, q[k],
+                             std::make_integer_sequence<int, lanes / 4>());
+    }
   } else {
     alignas(KAN_VECTOR_BYTES) T a[K + 1][lanes];
     for (int j = 0; j <= K; ++j) store<T>(a[j], r[j]);

@@ -23,17 +23,21 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int threads,
-               std::int64_t parameters) {
+               const Shape& shape) {
+  const std::int64_t parameters = shape.parameters();
   const std::int64_t nominal = options.batch * options.accumulate;
   if (options.reproducible)
     return int(parallel::leaf_count(options.max_shards, nominal, options.shard_rows,
                                     parameters));
   // Enough for the threads and for sums that are not long chains, few enough that
-  // clearing and adding them stays small.
-  constexpr std::int64_t kRows = 256, kMost = 64, kBytes = 64 << 20;
+  // clearing and adding them stays small: that grows with the parameters of an edge, the
+  // work on a row does not.
+  constexpr std::int64_t kMost = 64, kBytes = 64 << 20;
+  const std::int64_t rows_of_leaf =
+      std::max<std::int64_t>(256, 16 * parameters / shape.edges());
   const std::int64_t own = (std::min(nominal, rows) + ranks - 1) / ranks;
   const std::int64_t room = std::max<std::int64_t>(8, kBytes / (8 * parameters));
-  std::int64_t wanted = std::max<std::int64_t>(own / kRows, 1);
+  std::int64_t wanted = std::max<std::int64_t>(own / rows_of_leaf, 1);
   if (threads > 1) {
     const bool even = (threads & (threads - 1)) == 0;
     wanted = std::max<std::int64_t>(wanted, even ? threads : 4 * threads);
@@ -46,9 +50,8 @@ int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int th
 }
 
 RankParts rank_parts(const TrainOptions& options, std::int64_t rows, int ranks,
-                     int threads, std::int64_t parameters) {
-  return {options.reproducible, leaves_for(options, rows, ranks, threads, parameters),
-          ranks};
+                     int threads, const Shape& shape) {
+  return {options.reproducible, leaves_for(options, rows, ranks, threads, shape), ranks};
 }
 
 const char* name_of(ExitReason reason) {
@@ -83,8 +86,7 @@ Trainer<T>::Trainer(const Exec& exec, const Network<T>& network, Engine<T>& engi
       validation_(validation),
       timer_(timer),
       parts_(rank_parts(options, std::max<std::int64_t>(1, train.rows()),
-                        communicator.size(), exec.concurrency(),
-                        network.shape().parameters())),
+                        communicator.size(), exec.concurrency(), network.shape())),
       update_(exec, network, engine, communicator, options, parts_, timer) {
   if (train.rows() == 0) throw Error(Code::data, "no training rows: check data/source");
   if (communicator.size() > 1 && (options.average_every > 1 || communicator.silent()))

@@ -43,11 +43,11 @@ const char* name_of(ExitReason reason);
 /// V, the leaves of a gradient sum: in reproducible mode by the rule of partition.hpp,
 /// else from the rows of one rank and its threads. rows: of the training set.
 int leaves_for(const TrainOptions& options, std::int64_t rows, int ranks, int threads,
-               std::int64_t parameters);
+               const Shape& shape);
 
 /// The same on every rank.
 RankParts rank_parts(const TrainOptions& options, std::int64_t rows, int ranks,
-                     int threads, std::int64_t parameters);
+                     int threads, const Shape& shape);
 
 template <class T>
 class Trainer;

@@ -27,7 +27,10 @@ MemoryEstimate estimate_memory(const Shape& shape, const MemoryInputs& inputs) {
   e.windows = inputs.window_bytes;
   e.parameters = (2 * shape.parameters() + table) * inputs.bytes;
   e.optimizer = inputs.moments * shape.parameters() * inputs.bytes;
-  e.leaves = inputs.leaves * table * inputs.bytes;
+  // A thread adds up its leaves one by one, along a tree.
+  int tables = 1;
+  for (int leaves = inputs.leaves / inputs.threads; leaves > 1; leaves /= 2) ++tables;
+  e.leaves = std::min(inputs.leaves, inputs.threads * tables) * table * inputs.bytes;
   e.activations = inputs.threads * tile * inputs.bytes;
   return e;
 }

@@ -45,7 +45,7 @@ MemoryEstimate estimate(const Session& s, const Shape& shape, const TrainOptions
   in.moments = moments_of(options.optimizer);
   in.threads = s.launch.threads();
   in.leaves = leaves_for(options, std::max<std::int64_t>(training, 1), s.info.ranks,
-                         in.threads, shape.parameters());
+                         in.threads, shape);
   in.bytes = bytes;
   const MemoryEstimate memory = estimate_memory(shape, in);
   check_memory(memory, s.local_ranks);
@@ -115,7 +115,7 @@ int train(Session& s) {
   const auto feed =
       make_feed<T>(source, rows, options,
                    rank_parts(options, source.training_rows(), s.communicator->size(),
-                              exec.concurrency(), shape.parameters()),
+                              exec.concurrency(), shape),
                    *s.communicator);
   Trainer<T> trainer(exec, network, *engine, *s.communicator, options, *feed, validation,
                      timer, restart ? &stored : nullptr);

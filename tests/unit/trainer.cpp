@@ -183,11 +183,14 @@ TEST_CASE("reproducible mode: leaves come from the batch, not from threads") {
   s.options.batch = 512;
   s.options.reproducible = true;
   CHECK(train<float>(s).leaves == 8);
-  CHECK(leaves_for(s.options, 100000, 1, 1, 1000) ==
-        leaves_for(s.options, 100000, 1, 7, 1000));
+  NetworkOptions network;
+  network.widths = {2, 64, 1};
+  const Shape shape(network);
+  CHECK(leaves_for(s.options, 100000, 1, 1, shape) ==
+        leaves_for(s.options, 100000, 1, 7, shape));
   s.options.reproducible = false;
-  CHECK(leaves_for(s.options, 100000, 1, 2, 1000) >= 2);
-  CHECK(leaves_for(s.options, 3, 1, 64, 1000) == 1);
+  CHECK(leaves_for(s.options, 100000, 1, 2, shape) >= 2);
+  CHECK(leaves_for(s.options, 3, 1, 64, shape) == 1);
   // Another number of leaves is another sum: a reproducible restart refuses it.
   s.options.reproducible = true;
   const auto run = train<float>(s, nullptr, 2);

@@ -103,4 +103,29 @@ struct IntervalPolynomials {
   }
 };
 
+/// The same on interval [t_c, t_{c+1}) of any increasing knots, with u = (x - t_c) /
+/// (t_{c+1} - t_c): m[j (order+1) + p] is the factor of u^p in B_{c-order+j}. knots points
+/// at t_c; knots[1-order] .. knots[order] are read.
+inline void interval_polynomials(int order, const double* knots, double* m) {
+  constexpr int most = 6;
+  const double start = knots[0], width = knots[1] - start;
+  double n[most][most] = {{1}};
+  for (int d = 1; d <= order; ++d) {
+    double saved[most] = {};
+    for (int r = 0; r < d; ++r) {
+      const double right = knots[r + 1], left = knots[r + 1 - d];
+      double part[most];
+      for (int p = 0; p < most; ++p) part[p] = n[r][p] / (right - left);
+      for (int p = 0; p < most; ++p) {
+        const double before = p > 0 ? width * part[p - 1] : 0;
+        n[r][p] = saved[p] + (right - start) * part[p] - before;
+        saved[p] = (start - left) * part[p] + before;
+      }
+    }
+    for (int p = 0; p < most; ++p) n[d][p] = saved[p];
+  }
+  for (int j = 0; j <= order; ++j)
+    for (int p = 0; p <= order; ++p) m[j * (order + 1) + p] = n[j][p];
+}
+
 }  // namespace kan

@@ -1,5 +1,7 @@
 #include "kan/engine/engine.hpp"
 
+#include <algorithm>
+
 #include "kan/engine/host_engine.hpp"
 #include "kan/engine/leaf_sum.hpp"
 #include "kan/engine/team_engine.hpp"
@@ -19,23 +21,33 @@ Engine<T>::Engine(Plan<T> plan)
 }
 
 template <class T>
-void Engine<T>::make_room(int leaves, bool with_gradient) {
-  if (leaves > int(leaf_loss_.extent(0))) {
-    leaf_loss_ = View1<double>("kan::Engine::leaf_loss", leaves);
-    leaf_correct_ = View1<std::int64_t>("kan::Engine::leaf_correct", leaves);
-    leaf_outside_ =
-        View2<std::int64_t>("kan::Engine::leaf_outside", leaves, plan_.layers.size());
+void Engine<T>::cut_blocks(const Batch<T>& batch) {
+  if (!blocks_.empty() && leaves_ == batch.leaves && first_ == batch.first_leaf &&
+      last_ == batch.last_leaf)
+    return;
+  leaves_ = batch.leaves;
+  first_ = batch.first_leaf;
+  last_ = batch.last_leaf;
+  blocks_.clear();
+  for (const parallel::Subtree& tree : parallel::aligned_subtrees({first_, last_})) {
+    const int count = std::min(int(tree.count), block_leaves(last_ - first_));
+    for (int first = int(tree.first); first < tree.first + tree.count; first += count)
+      blocks_.push_back({first, count});
   }
-  if (with_gradient && leaves > int(leaf_gradient_.extent(0)))
-    leaf_gradient_ = View2<T>("kan::Engine::leaf_gradient", leaves, plan_.table_size);
 }
 
 template <class T>
 void Engine<T>::launch(const Exec& exec, const Task& task) {
-  make_room(task.batch.leaves, task.with_gradient);
-  leaves_ = task.batch.leaves;
-  first_ = task.batch.first_leaf;
-  last_ = task.batch.last_leaf;
+  cut_blocks(task.batch);
+  if (leaves_ > int(leaf_loss_.extent(0))) {
+    leaf_loss_ = View1<double>("kan::Engine::leaf_loss", leaves_);
+    leaf_correct_ = View1<std::int64_t>("kan::Engine::leaf_correct", leaves_);
+    leaf_outside_ =
+        View2<std::int64_t>("kan::Engine::leaf_outside", leaves_, plan_.layers.size());
+  }
+  if (task.with_gradient && blocks_.size() > block_gradient_.extent(0))
+    block_gradient_ =
+        View2<T>("kan::Engine::block_gradient", blocks_.size(), plan_.table_size);
   run(exec, task);
 }
 
@@ -53,9 +65,11 @@ void Engine<T>::evaluate(const Exec& exec, const Batch<T>& batch, LossKind loss,
 
 template <class T>
 View1<T> Engine<T>::add(const Exec& exec, int first, int count) {
-  T* const leaf = leaf_gradient_.data() + std::int64_t(first) * plan_.table_size;
-  add_leaves(exec, leaf, count, plan_.table_size);
-  return View1<T>(leaf, plan_.table_size);
+  const auto begin = std::find_if(blocks_.begin(), blocks_.end(),
+                                  [=](const Block& b) { return b.first == first; });
+  T* const sum = block_gradient_.data() + (begin - blocks_.begin()) * plan_.table_size;
+  add_leaves(exec, sum, count / begin->count, plan_.table_size);
+  return View1<T>(sum, plan_.table_size);
 }
 
 template <class T>

@@ -7,6 +7,8 @@
 // Gradients are summed in leaves: leaf s of a batch of b rows and V leaves is the rows
 // [floor(s b/V), floor((s+1) b/V)), added up by one thread or team in a fixed order;
 // leaves are added by one fixed binary tree. So the bits depend on V, not on threads.
+// A block is a subtree of it that one thread adds up leaf by leaf, while the sums of few
+// leaves are in its cache.
 #pragma once
 
 #include <memory>
@@ -58,13 +60,14 @@ class Engine {
   /// Table of effective coefficients; call after every change of the parameters.
   virtual void form(const Exec& exec, const View1<const T>& parameters) = 0;
 
-  /// Loss and leaf gradients of leaves [first_leaf, last_leaf) of the batch; unless
+  /// Loss and gradients of leaves [first_leaf, last_leaf) of the batch; unless
   /// empty, input_gradient (position in the batch, in) gets the derivative of each row's
   /// loss with respect to its scaled inputs.
   void gradient(const Exec& exec, const Batch<T>& batch, LossKind loss,
                 const View2<T>& input_gradient = {});
-  /// Adds leaves [first, first + count) of the last gradient(), count a power of two,
-  /// along the fixed tree: the sum is in the table of leaf `first`, which is returned.
+  /// Adds leaves [first, first + count) of the last gradient(), one of the maximal
+  /// aligned subtrees of its leaves (partition.hpp), along the fixed tree; destroys the
+  /// sums.
   View1<T> add(const Exec& exec, int first, int count);
   /// Flat gradient (unscaled sum over rows) from the sum of all leaves.
   virtual void finish(const Exec& exec, const View1<const T>& parameters,
@@ -96,12 +99,19 @@ class Engine {
     View2<T> prediction, input_gradient;
   };
   virtual void run(const Exec& exec, const Task& task) = 0;
+  /// Leaves of a block, a power of two; the same for the life of the engine.
+  virtual int block_leaves(int leaves) const = 0;
   void launch(const Exec& exec, const Task& task);
-  void make_room(int leaves, bool with_gradient);
+  void cut_blocks(const Batch<T>& batch);
 
   Plan<T> plan_;
   View1<T> knots_, table_;
-  View2<T> leaf_gradient_;  ///< (leaf, table)
+  /// Leaves first, ..., first + count - 1.
+  struct Block {
+    int first, count;
+  };
+  std::vector<Block> blocks_;  ///< of the leaves computed, in order
+  View2<T> block_gradient_;    ///< (block, table)
   View1<double> leaf_loss_;
   View1<std::int64_t> leaf_correct_;
   View2<std::int64_t> leaf_outside_;  ///< (leaf, layer)

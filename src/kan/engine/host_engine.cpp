@@ -29,7 +29,7 @@ LayerKernels<T> host_layer_kernels(const LayerPlan& plan) {
 
 namespace {
 
-constexpr int kTile = 64;   // rows; blocks of 32 to 128 could not be told apart
+constexpr int kTile = 64;   // rows: bits of a word
 constexpr int kSlack = 64;  // numbers past the end that vectors may touch
 
 // Inputs outside [lo, hi]; integers only, so the order does not matter.
@@ -49,9 +49,18 @@ std::int64_t count_outside(const LayerPlan& p, const T* knots, const T* x, int s
     }
     return count;
   }
-  for (int s = 0; s < samples; ++s)
-    for (int i = 0; i < p.in; ++i)
-      count += outside_grid(x[std::int64_t(s) * p.ld_in + i], p, knots, i);
+  constexpr int lanes = kLanes<T>;
+  const int run = samples * p.ld_in, whole = run / lanes * lanes;
+  const T* low = knots + p.columns + std::int64_t(p.order) * p.period;
+  const T* high = low + std::int64_t(p.grid) * p.period;
+  Integer<Vec<T>> outside{};
+  for (int q = 0; q < whole; q += lanes) {
+    const int r = q % p.period;
+    const Vec<T> at = load<T>(x + q);
+    outside -= (at < load<T>(low + r)) | (at > load<T>(high + r));
+  }
+  for (int l = 0; l < lanes; ++l) count += outside[l];
+  for (int q = whole; q < run; ++q) count += outside_grid(x[q], p, knots, q % p.ld_in);
   return count;
 }
 
@@ -79,16 +88,16 @@ class HostEngine final : public Engine<T> {
 
   void form(const Exec& exec, const View1<const T>& parameters) override {
     for_items(exec, "kan::HostEngine::form", [&, table = table_.data()](const Item& it) {
-      kernels_[it.layer].form(plan_.layers[it.layer], parameters.data(), it.first,
-                              it.last, table);
+      kernels_[it.layer].form(plan_.layers[it.layer], knots_.data(), parameters.data(),
+                              it.first, it.last, table);
     });
   }
 
   void finish(const Exec& exec, const View1<const T>& parameters,
               const View1<const T>& root, const View1<T>& gradient) override {
     for_items(exec, "kan::HostEngine::finish", [&](const Item& it) {
-      kernels_[it.layer].finish(plan_.layers[it.layer], parameters.data(), root.data(),
-                                it.first, it.last, gradient.data());
+      kernels_[it.layer].finish(plan_.layers[it.layer], knots_.data(), parameters.data(),
+                                root.data(), it.first, it.last, gradient.data());
     });
   }
 
@@ -97,8 +106,26 @@ class HostEngine final : public Engine<T> {
   using Engine<T>::knots_;
   using Engine<T>::table_;
   using Task = typename Engine<T>::Task;
+  using Block = typename Engine<T>::Block;
+
+  // A block for each thread, or four where threads are not a power of two.
+  int block_leaves(int leaves) const override {
+    const std::int64_t blocks =
+        (threads_ & (threads_ - 1)) == 0 ? threads_ : 4 * threads_;
+    int count = 1;
+    while (2 * count * blocks <= leaves) count *= 2;
+    return count;
+  }
 
   void run(const Exec& exec, const Task& task) override {
+    int levels = 0;
+    for (const Block& b : this->blocks_)
+      while (1 << levels < b.count) ++levels;
+    if (task.with_gradient && levels > levels_) {
+      levels_ = levels;
+      partial_ =
+          View2<T>("kan::HostEngine::partial", threads_ * levels_, plan_.table_size);
+    }
     const Kokkos::Experimental::UniqueToken<
         Exec, Kokkos::Experimental::UniqueTokenScope::Global>
         token(exec);
@@ -106,10 +133,11 @@ class HostEngine final : public Engine<T> {
     const Task* what = &task;
     Kokkos::parallel_for(
         "kan::HostEngine::leaves",
-        Kokkos::RangePolicy<Exec>(exec, task.batch.first_leaf, task.batch.last_leaf),
-        [=](int leaf) {
+        Kokkos::RangePolicy<Exec>(exec, 0, int(this->blocks_.size())), [=](int b) {
           const int slot = token.acquire();
-          self->run_leaf(*what, leaf, &self->workspace_(slot, 0));
+          const Block block = self->blocks_[b];
+          T* sum = what->with_gradient ? &self->block_gradient_(b, 0) : nullptr;
+          self->run_leaves(*what, block.first, block.count, slot, 0, sum);
           token.release(slot);
         });
     exec.fence("kan::HostEngine::leaves");
@@ -161,7 +189,7 @@ class HostEngine final : public Engine<T> {
       }
       places_.push_back(here);
     }
-    sorted_ = take((most_intervals + 2 + kTile));
+    samples_in_ = take(most_intervals * std::int64_t(8 / sizeof(T)));
     workspace_size_ = at;
   }
 
@@ -200,16 +228,28 @@ class HostEngine final : public Engine<T> {
     }
   }
 
-  void run_leaf(const Task& task, int leaf, T* space) const {
+  // The sum of leaves along the tree, into `sum`; level: of the partial sums that are
+  // free.
+  void run_leaves(const Task& task, int first, int count, int slot, int level,
+                  T* sum) const {
+    if (count == 1) return run_leaf(task, first, &workspace_(slot, 0), sum);
+    T* const second = sum ? &partial_(slot * levels_ + level, 0) : nullptr;
+    run_leaves(task, first, count / 2, slot, level + 1, sum);
+    run_leaves(task, first + count / 2, count / 2, slot, level + 1, second);
+    if (sum == nullptr) return;
+    KAN_INDEPENDENT
+    for (std::int64_t k = 0; k < plan_.table_size; ++k) sum[k] += second[k];
+  }
+
+  void run_leaf(const Task& task, int leaf, T* space, T* gradient) const {
     const Batch<T>& batch = task.batch;
     const int layers = int(plan_.layers.size());
     const LayerPlan& last = plan_.layers.back();
-    T* const gradient = task.with_gradient ? &this->leaf_gradient_(leaf, 0) : nullptr;
-    if (gradient) std::fill_n(gradient, plan_.table_size, T(0));
     const std::int64_t begin = leaf_begin(leaf, batch.size, batch.leaves);
     const std::int64_t end = leaf_begin(leaf + 1, batch.size, batch.leaves);
     const int columns = int(batch.targets.extent(1));
     const bool with_inputs = task.input_gradient.extent(0) > 0;
+    if (gradient && begin == end) std::fill_n(gradient, plan_.table_size, T(0));
     double loss = 0;
     std::int64_t right = 0;
     for (int l = 0; l < layers; ++l) this->leaf_outside_(leaf, l) = 0;
@@ -243,12 +283,12 @@ class HostEngine final : public Engine<T> {
         right += correct;
       }
       if (!gradient) continue;
-      int* sorted = reinterpret_cast<int*>(space + sorted_);
+      auto* samples_in = reinterpret_cast<std::uint64_t*>(space + samples_in_);
       for (int l = layers - 1; l >= 0; --l)
         kernels_[l].backward(plan_.layers[l], table_.data(), weights(space, l), samples,
-                             space + places_[l + 1].dx, gradient,
+                             space + places_[l + 1].dx, r > begin, gradient,
                              l > 0 || with_inputs ? space + places_[l].dx : nullptr,
-                             sorted);
+                             samples_in);
       const LayerPlan& first = plan_.layers[0];
       if (with_inputs)
         for (int s = 0; s < samples; ++s)
@@ -259,11 +299,13 @@ class HostEngine final : public Engine<T> {
     this->leaf_correct_(leaf) = right;
   }
 
-  std::int64_t threads_, workspace_size_ = 0, sorted_ = 0;
+  std::int64_t threads_, workspace_size_ = 0, samples_in_ = 0;
   std::vector<Places> places_;
   std::vector<LayerKernels<T>> kernels_;
   std::vector<Item> items_;
   View2<T> workspace_;
+  int levels_ = 0;
+  View2<T> partial_;  ///< (thread and level, table)
 };
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace kan {
 
 /// What the forward pass of a layer leaves for the backward pass, for samples x inputs
 /// (sample-major, ld_in apart): `stride` numbers per array, k+1 arrays in basis and
-/// slope. Narrow layers use basis[0] for t and base_slope for the whole slope.
+/// slope. Narrow layers use basis[0] for t, basis[1] for 1 / width of the interval where
+/// that differs from interval to interval, and base_slope for the whole slope.
 template <class T>
 struct Weights {
   T* basis = nullptr;
@@ -26,16 +27,17 @@ struct LayerKernels {
   /// y(s, ld_out) from x(s, ld_in); with_slopes if backward wants dx.
   void (*forward)(const LayerPlan&, const T* knots, const T* table, const T* x,
                   int samples, bool with_slopes, const Weights<T>&, T* y) = nullptr;
-  /// Adds to gradient (laid out as the table); dx(s, ld_in) unless null. sorted: room for
-  /// intervals + 2 + samples integers.
+  /// Gradient (laid out as the table) of the tile, added or stored; dx(s, ld_in) unless
+  /// null. At most 64 samples; samples_in: room for as many numbers as intervals.
   void (*backward)(const LayerPlan&, const T* table, const Weights<T>&, int samples,
-                   const T* dy, T* gradient, T* dx, int* sorted) = nullptr;
+                   const T* dy, bool add, T* gradient, T* dx,
+                   std::uint64_t* samples_in) = nullptr;
   /// Table of inputs [first, last) from the flat parameters.
-  void (*form)(const LayerPlan&, const T* parameters, int first, int last,
+  void (*form)(const LayerPlan&, const T* knots, const T* parameters, int first, int last,
                T* table) = nullptr;
   /// Flat gradient of inputs [first, last) from summed table gradients.
-  void (*finish)(const LayerPlan&, const T* parameters, const T* sums, int first,
-                 int last, T* gradient) = nullptr;
+  void (*finish)(const LayerPlan&, const T* knots, const T* parameters, const T* sums,
+                 int first, int last, T* gradient) = nullptr;
 };
 
 /// Kernels for this layer's order and layout.

@@ -1,11 +1,12 @@
-// Host form of a layer with one output and uniform knots: vectors over inputs. With one
+// Host form of a layer with one output: vectors over inputs. With one
 // output nothing is shared between outputs, so the spline of an interval is kept as one
 // polynomial in t (Horner: value and slope together), looked up by interval, and its
 // gradient is collected as the moments sum dy t^p of each interval.
 #pragma once
 
-#include "kan/engine/host_layer.hpp"
-#include "kan/engine/point.hpp"
+#include <algorithm>
+
+#include "kan/engine/host_knots.hpp"
 
 namespace kan::host {
 
@@ -13,7 +14,7 @@ namespace kan::host {
 template <class T, int K>
 void narrow_locate(const LayerPlan& p, const T* knots, const T* x, int samples,
                    const Weights<T>& w) {
-  constexpr int lanes = kLanes<T>, room = kRowRoom<K>;
+  constexpr int lanes = kLanes<T>, room = row_room(K);
   using V = Vec<T>;
   const T scale = T(p.inverse_step), shift = T(K - p.low * p.inverse_step);
   const T last = T(p.intervals);
@@ -27,13 +28,11 @@ void narrow_locate(const LayerPlan& p, const T* knots, const T* x, int samples,
       V slope;
       store<T>(w.base + q, base_at<V>(p, at, slope));
       store<T>(w.base_slope + q, slope);
-      if constexpr (K == 1) {
-        for (int l = 0; l < lanes; ++l) {
-          T t;
-          const int c = locate_uniform<K>(x[q + l], p, knots, t);
-          w.interval[q + l] = Integer<T>((i + l) * per_input + c * room);
-          w.basis[q + l] = t;
-        }
+      if (p.by_knots) {
+        const Located<T> found = locate<T, K>(p, knots, i, at);
+        store_integer<T>(w.interval + q, found.interval * Integer<T>(room) + start);
+        store<T>(w.basis + q, found.t);
+        store<T>(w.basis + w.stride + q, found.inverse);
       } else {
         const V u = smaller<V>(larger<V>(at * scale + shift, V{}), V{} + last);
         const V c = smaller<V>(floor_small<V>(u), V{} + (last - T(1)));
@@ -50,7 +49,7 @@ void narrow_forward(const LayerPlan& p, const T* knots, const T* table, const T*
   constexpr int lanes = kLanes<T>;
   using V = Vec<T>;
   narrow_locate<T, K>(p, knots, x, samples, w);
-  const T scale = T(p.inverse_step);
+  const V scale = broadcast<V>(T(p.inverse_step));
   for (int s = 0; s < samples; ++s) {
     V sum{};
     for (int i = 0; i < p.ld_in; i += lanes) {
@@ -64,12 +63,7 @@ void narrow_forward(const LayerPlan& p, const T* knots, const T* table, const T*
         slope = slope * t + c[j] * T(j);
       }
       value = value * t + c[0];
-      slope = slope * scale;
-      if constexpr (K == 1) {
-        const T* row = knots + p.knots + K;
-        for (int l = 0; l < lanes; ++l)
-          if (!(x[q + l] >= row[0] && x[q + l] < row[p.intervals])) slope[l] = T(0);
-      }
+      slope = slope * (p.by_knots ? load<T>(w.basis + w.stride + q) : scale);
       sum += weight * load<T>(w.base + q) + value;
       store<T>(w.base_slope + q, weight * load<T>(w.base_slope + q) + slope);
     }
@@ -79,10 +73,11 @@ void narrow_forward(const LayerPlan& p, const T* knots, const T* table, const T*
 
 template <class T, int K>
 void narrow_backward(const LayerPlan& p, const T*, const Weights<T>& w, int samples,
-                     const T* dy, T* gradient, T* dx, int*) {
+                     const T* dy, bool add, T* gradient, T* dx, std::uint64_t*) {
   constexpr int lanes = kLanes<T>;
   using V = Vec<T>;
   T *rows = gradient + p.table, *base = gradient + p.base;
+  if (!add) std::fill(rows, base + p.ld_in, T(0));
   for (int s = 0; s < samples; ++s) {
     const V d = broadcast<V>(dy[std::int64_t(s) * p.ld_out]);
     for (int i = 0; i < p.ld_in; i += lanes) {
@@ -100,13 +95,29 @@ void narrow_backward(const LayerPlan& p, const T*, const Weights<T>& w, int samp
 
 inline constexpr int kMostCoefficients = 512 + 5 + 2 * 5;  // of one edge, padded
 
+/// The basis functions on one interval as polynomials, rows `row_room` long.
 template <class T, int K>
-void narrow_form(const LayerPlan& p, const T* parameters, int first, int last, T* table) {
-  static constexpr IntervalPolynomials<K> polynomials;
-  constexpr int room = kRowRoom<K>;
-  T m[K + 1][room] = {};
-  for (int j = 0; j <= K; ++j)
-    for (int q = 0; q <= K; ++q) m[j][q] = T(polynomials.m[j][q]);
+struct Polynomials {
+  T m[K + 1][row_room(K)] = {};
+  Polynomials() {
+    static constexpr IntervalPolynomials<K> uniform;
+    for (int j = 0; j <= K; ++j)
+      for (int q = 0; q <= K; ++q) m[j][q] = T(uniform.m[j][q]);
+  }
+  void take(const LayerPlan& p, const T* knots, int input, int c) {
+    if (p.uniform) return;
+    const T* piece =
+        knots + p.pieces + std::int64_t(input) * p.pieces_per_input + c * piece_room(K);
+    for (int j = 0; j <= K; ++j)
+      for (int q = 0; q <= K; ++q) m[j][q] = piece[j * (K + 1) + q];
+  }
+};
+
+template <class T, int K>
+void narrow_form(const LayerPlan& p, const T* knots, const T* parameters, int first,
+                 int last, T* table) {
+  constexpr int room = row_room(K);
+  Polynomials<T, K> on;
   for (int i = first; i < last; ++i) {
     const T* flat = parameters + p.parameters + std::int64_t(i) * p.rows;
     const T scale = p.has_scale ? flat[p.rows - 1] : T(1);
@@ -116,8 +127,9 @@ void narrow_form(const LayerPlan& p, const T* parameters, int first, int last, T
     T* to = table + p.table + std::int64_t(i) * p.intervals * room;
     for (int c = 0; c < p.intervals; ++c) {
       T row[room] = {};
+      on.take(p, knots, i, c);
       for (int j = 0; j <= K; ++j)
-        for (int q = 0; q < room; ++q) row[q] += m[j][q] * e[c + j];
+        for (int q = 0; q < room; ++q) row[q] += on.m[j][q] * e[c + j];
       for (int q = 0; q < room; ++q) to[c * room + q] = row[q];
     }
     if (p.has_base) table[p.base + i] = flat[p.coefficients];
@@ -125,10 +137,10 @@ void narrow_form(const LayerPlan& p, const T* parameters, int first, int last, T
 }
 
 template <class T, int K>
-void narrow_finish(const LayerPlan& p, const T* parameters, const T* sums, int first,
-                   int last, T* gradient) {
-  static constexpr IntervalPolynomials<K> polynomials;
-  constexpr int room = kRowRoom<K>;
+void narrow_finish(const LayerPlan& p, const T* knots, const T* parameters, const T* sums,
+                   int first, int last, T* gradient) {
+  constexpr int room = row_room(K);
+  Polynomials<T, K> on;
   for (int i = first; i < last; ++i) {
     const std::int64_t at = p.parameters + std::int64_t(i) * p.rows;
     const T* flat = parameters + at;
@@ -137,9 +149,9 @@ void narrow_finish(const LayerPlan& p, const T* parameters, const T* sums, int f
     // Slot j of the window collects the gradient of padded coefficient c + j.
     T e[kMostCoefficients], window[K + 1] = {};
     for (int c = 0; c < p.intervals; ++c) {
+      on.take(p, knots, i, c);
       for (int j = 0; j <= K; ++j)
-        for (int q = 0; q <= K; ++q)
-          window[j] += T(polynomials.m[j][q]) * moments[c * room + q];
+        for (int q = 0; q <= K; ++q) window[j] += on.m[j][q] * moments[c * room + q];
       e[c] = window[0];
       for (int j = 0; j < K; ++j) window[j] = window[j + 1];
       window[K] = T(0);

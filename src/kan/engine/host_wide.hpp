@@ -1,21 +1,26 @@
 // Host form of a wide layer: vectors over outputs. The interval of a (sample, input) is a
 // scalar, so coefficient rows are contiguous loads and no gather exists. Inputs go in
-// blocks that stay in L1; the coefficient gradient visits the samples of an input sorted
-// by interval and keeps the k+1 rows of an interval in registers.
+// blocks that stay in L1; the coefficient gradient visits the samples of an input
+// interval by interval and keeps its k+1 rows in registers.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 
-#include "kan/engine/host_layer.hpp"
-#include "kan/engine/point.hpp"
+#include "kan/engine/host_knots.hpp"
 #include "kan/engine/wide_table.hpp"
 
 namespace kan::host {
 
-inline constexpr int kInputBlock = 16;
+/// Inputs whose coefficients of so many outputs stay in L1.
+template <class T>
+int input_block(const LayerPlan& p, int outputs) {
+  constexpr int kBytes = 45 << 10;
+  return std::clamp(kBytes / (p.intervals * outputs * int(sizeof(T))), 4, 64);
+}
 
-/// Basis, slopes and base function of samples x inputs. Uniform knots: one flat run of
-/// vectors; the last one may read and write past the end (buffers have room).
+/// Basis, slopes and base function of samples x inputs: one flat run of vectors, the last
+/// of which may read and write past the end (buffers have room).
 template <class T, int K>
 void wide_weights(const LayerPlan& p, const T* knots, const T* x, int samples,
                   bool with_slopes, const Weights<T>& w) {
@@ -27,16 +32,15 @@ void wide_weights(const LayerPlan& p, const T* knots, const T* x, int samples,
     store<T>(w.base + q, base_at<V>(p, load<T>(x + q), slope));
     store<T>(w.base_slope + q, slope);
   }
-  if (!p.uniform || K == 1) {
-    T value[K + 1], slope[K + 1];
-    for (int s = 0; s < samples; ++s)
-      for (int i = 0; i < p.in; ++i) {
-        const std::int64_t q = std::int64_t(s) * p.ld_in + i;
-        w.interval[q] = basis_at<K, true>(x[q], p, knots, i, value, slope);
-        for (int j = 0; j <= K; ++j) w.basis[j * w.stride + q] = value[j];
-        if (with_slopes)
-          for (int j = 0; j <= K; ++j) w.slope[j * w.stride + q] = slope[j];
-      }
+  if (p.by_knots) {
+    V value[K + 1], slope[K + 1];
+    for (int q = 0; q < count; q += lanes) {
+      const Located<T> at = locate<T, K>(p, knots, q, load<T>(x + q));
+      basis_by_knots<T, K>(p, knots, q, at, value, slope);
+      store_integer<T>(w.interval + q, at.interval);
+      for (int j = 0; j <= K; ++j) store<T>(w.basis + j * w.stride + q, value[j]);
+      for (int j = 0; j <= K; ++j) store<T>(w.slope + j * w.stride + q, slope[j]);
+    }
     return;
   }
   const T scale = T(p.inverse_step), shift = T(K - p.low * p.inverse_step);
@@ -61,9 +65,9 @@ template <class T, int K, int N>
 KAN_INLINE void forward_strip(const LayerPlan& p, const T* table, const Weights<T>& w,
                               int samples, int first, T* y) {
   constexpr int lanes = kLanes<T>;
-  const int ld = p.ld_out;
-  for (int i0 = 0; i0 < p.in; i0 += kInputBlock) {
-    const int i1 = std::min(p.in, i0 + kInputBlock);
+  const int ld = p.ld_out, block = input_block<T>(p, N * lanes);
+  for (int i0 = 0; i0 < p.in; i0 += block) {
+    const int i1 = std::min(p.in, i0 + block);
     for (int s = 0; s < samples; ++s) {
       T* to = y + std::int64_t(s) * ld + first;
       Vec<T> sum[N];
@@ -106,9 +110,9 @@ void wide_input_gradient(const LayerPlan& p, const T* table, const Weights<T>& w
                          int samples, const T* dy, T* dx) {
   constexpr int lanes = kLanes<T>;
   using V = Vec<T>;
-  const int ld = p.ld_out;
-  for (int i0 = 0; i0 < p.in; i0 += kInputBlock) {
-    const int i1 = std::min(p.in, i0 + kInputBlock);
+  const int ld = p.ld_out, block = input_block<T>(p, ld);
+  for (int i0 = 0; i0 < p.in; i0 += block) {
+    const int i1 = std::min(p.in, i0 + block);
     for (int s = 0; s < samples; ++s) {
       const T* d = dy + std::int64_t(s) * ld;
       for (int i = i0; i < i1; ++i) {
@@ -139,75 +143,77 @@ void wide_input_gradient(const LayerPlan& p, const T* table, const Weights<T>& w
   }
 }
 
-// Samples order[0..count) all lie in one interval of one input: N vectors of outputs.
+// The gradient of one input's coefficients to N vectors of outputs. Intervals ascend, and
+// the rows of the interval at hand are sums in registers: when it moves on, one row is
+// complete. samples_in[c]: bit s is set where sample s lies in interval c.
 template <class T, int K, int N>
-KAN_INLINE void gradient_strip(const int* order, int count, const LayerPlan& p,
-                               const Weights<T>& w, int input, const T* dy, T* rows,
-                               T* base) {
+KAN_INLINE void gradient_strip(const LayerPlan& p, const Weights<T>& w, int input,
+                               const std::uint64_t* samples_in, const T* dy, bool add,
+                               T* rows, T* base_row) {
   constexpr int lanes = kLanes<T>;
+  using V = Vec<T>;
   const int ld = p.ld_out;
-  Vec<T> sum[K + 2][N];
-  for (int j = 0; j <= K + 1; ++j)
-    for (int v = 0; v < N; ++v) sum[j][v] = Vec<T>{};
-  for (int k = 0; k < count; ++k) {
-    const std::int64_t s = order[k], q = s * p.ld_in + input;
-    Vec<T> d[N];
-    for (int v = 0; v < N; ++v) d[v] = load<T>(dy + s * ld + v * lanes);
-    for (int j = 0; j <= K; ++j)
-      for (int v = 0; v < N; ++v) sum[j][v] += w.basis[j * w.stride + q] * d[v];
-    for (int v = 0; v < N; ++v) sum[K + 1][v] += w.base[q] * d[v];
-  }
-  for (int v = 0; v < N; ++v) {
-    for (int j = 0; j <= K; ++j) {
-      T* to = rows + j * ld + v * lanes;
-      store<T>(to, load<T>(to) + sum[j][v]);
+  const auto put = [add](T* to, V sum) { store<T>(to, add ? load<T>(to) + sum : sum); };
+  V sum[K + 1][N] = {}, base[N] = {};
+  int live = 0;  // rows of the window that are not zero
+  for (int c = 0; c < p.intervals; ++c, rows += ld) {
+    std::uint64_t rest = samples_in[c];
+    if (rest != 0) live = K + 1;
+    if (live == 0 && add) continue;
+    for (; rest != 0; rest &= rest - 1) {
+      const std::int64_t s = std::countr_zero(rest), q = s * p.ld_in + input;
+      V d[N];
+      for (int v = 0; v < N; ++v) d[v] = load<T>(dy + s * ld + v * lanes);
+      for (int j = 0; j <= K; ++j)
+        for (int v = 0; v < N; ++v) sum[j][v] += w.basis[j * w.stride + q] * d[v];
+      for (int v = 0; v < N; ++v) base[v] += w.base[q] * d[v];
     }
-    store<T>(base + v * lanes, load<T>(base + v * lanes) + sum[K + 1][v]);
+    for (int v = 0; v < N; ++v) {
+      put(rows + v * lanes, sum[0][v]);
+      for (int j = 0; j < K; ++j) sum[j][v] = sum[j + 1][v];
+      sum[K][v] = V{};
+    }
+    live -= live > 0;
   }
+  // Rows that are left belong to functions that do not exist.
+  for (int v = 0; v < N; ++v) put(base_row + v * lanes, base[v]);
 }
+
+/// Vectors of outputs whose sums stay in registers: K+1 rows, the base, and dy.
+template <int K>
+inline constexpr int kStrip = (KAN_VECTOR_BYTES == 64 ? 30 : 14) / (K + 3) >= 4   ? 4
+                              : (KAN_VECTOR_BYTES == 64 ? 30 : 14) / (K + 3) >= 2 ? 2
+                                                                                  : 1;
 
 template <class T, int K>
 void wide_backward(const LayerPlan& p, const T* table, const Weights<T>& w, int samples,
-                   const T* dy, T* gradient, T* dx, int* sorted) {
-  constexpr int lanes = kLanes<T>;
+                   const T* dy, bool add, T* gradient, T* dx, std::uint64_t* samples_in) {
+  constexpr int lanes = kLanes<T>, strip = kStrip<K>;
   const int ld = p.ld_out;
-  int* ends = sorted;  // one past the samples of interval c, after the sort
-  int* order = sorted + p.intervals + 1;
   for (int i = 0; i < p.in; ++i) {
-    for (int c = 0; c <= p.intervals; ++c) ends[c] = 0;
-    for (int s = 0; s < samples; ++s) ++ends[w.interval[std::int64_t(s) * p.ld_in + i]];
-    for (int c = 0, sum = 0; c <= p.intervals; ++c) {
-      const int count = ends[c];
-      ends[c] = sum;
-      sum += count;
-    }
+    std::fill_n(samples_in, p.intervals, 0);
     for (int s = 0; s < samples; ++s)
-      order[ends[w.interval[std::int64_t(s) * p.ld_in + i]]++] = s;
+      samples_in[w.interval[std::int64_t(s) * p.ld_in + i]] |= std::uint64_t{1} << s;
+    T* rows = gradient + p.table + std::int64_t(i) * p.intervals * ld;
     T* base = gradient + p.base + std::int64_t(i) * ld;
-    for (int c = 0, begin = 0; c < p.intervals; begin = ends[c++]) {
-      const int count = ends[c] - begin;
-      if (count == 0) continue;
-      T* rows = gradient + p.table + (std::int64_t(i) * p.intervals + c) * ld;
-      int o = 0;
-      for (; o + 2 * lanes <= ld; o += 2 * lanes)
-        gradient_strip<T, K, 2>(order + begin, count, p, w, i, dy + o, rows + o,
-                                base + o);
-      for (; o < ld; o += lanes)
-        gradient_strip<T, K, 1>(order + begin, count, p, w, i, dy + o, rows + o,
-                                base + o);
-    }
+    int o = 0;
+    for (; o + strip * lanes <= ld; o += strip * lanes)
+      gradient_strip<T, K, strip>(p, w, i, samples_in, dy + o, add, rows + o, base + o);
+    for (; o < ld; o += lanes)
+      gradient_strip<T, K, 1>(p, w, i, samples_in, dy + o, add, rows + o, base + o);
   }
   if (dx) wide_input_gradient<T, K>(p, table, w, samples, dy, dx);
 }
 
 template <class T>
-void wide_form(const LayerPlan& p, const T* parameters, int first, int last, T* table) {
+void wide_form(const LayerPlan& p, const T*, const T* parameters, int first, int last,
+               T* table) {
   for (int i = first; i < last; ++i) form_wide(p, parameters, i, 0, p.out, table);
 }
 
 template <class T>
-void wide_finish(const LayerPlan& p, const T* parameters, const T* sums, int first,
-                 int last, T* gradient) {
+void wide_finish(const LayerPlan& p, const T*, const T* parameters, const T* sums,
+                 int first, int last, T* gradient) {
   for (int i = first; i < last; ++i)
     finish_wide(p, parameters, sums, i, 0, p.out, gradient);
 }

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "kan/basis/bspline.hpp"
+
 namespace kan {
 namespace {
 
 std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
-
-int row_room(int order) { return order + 1 <= 2 ? 2 : order + 1 <= 4 ? 4 : 8; }
 
 // A knot row with k more knots at each end, so that the recurrence of a point in the
 // outer intervals reads existing numbers; they only meet coefficients that are zero.
@@ -21,6 +21,45 @@ void append_padded(std::vector<T>& knots, const double* row, int count, int orde
   for (int j = 1; j <= order; ++j) knots.push_back(T(row[count - 1] + j * last));
 }
 
+// What the vectors of the host form read of knots. Lanes that pad a row of inputs get
+// knots that 0 is between.
+template <class T>
+void append_pieces(Plan<T>& plan, LayerPlan& p, int lanes) {
+  const std::vector<T> rows(plan.knots.begin() + p.knots, plan.knots.end());
+  const int count = p.intervals + 1, inputs = p.uniform ? 1 : p.in;
+  const int room = piece_room(p.order);
+  const auto knot = [&](int input, int j) {
+    if (!p.uniform && input >= p.in) return T(j - count / 2);
+    return rows[std::size_t(p.uniform ? 0 : input) * p.knots_per_input + p.order + j];
+  };
+  const auto inverse = [&](int input, int c) {
+    return T(1 / (double(knot(input, c + 1)) - double(knot(input, c))));
+  };
+  p.period = p.ld_in % lanes == 0 && !p.uniform ? p.ld_in : lanes;
+  p.pieces_per_input = p.uniform ? 0 : p.intervals * room;
+  plan.knots.resize(round_up(plan.knots.size(), 16));
+  p.columns = std::int64_t(plan.knots.size());
+  for (int j = 0; j < count; ++j)
+    for (int r = 0; r < p.period; ++r) plan.knots.push_back(knot(r % p.ld_in, j));
+  for (int c = 0; c < p.intervals; ++c)
+    for (int r = 0; r < p.period; ++r) plan.knots.push_back(inverse(r % p.ld_in, c));
+  p.starts = std::int64_t(plan.knots.size());
+  for (int r = 0; r < p.period; ++r) {
+    const int input = r % p.ld_in;
+    plan.knots.push_back(value_of<T>(
+        input < p.in ? Integer<T>(std::int64_t(input) * p.pieces_per_input) : 0));
+  }
+  p.pieces = std::int64_t(plan.knots.size());
+  std::vector<double> row(count + 2 * p.order), m(room);
+  for (int i = 0; i < inputs; ++i) {
+    for (int j = 0; j < int(row.size()); ++j) row[j] = double(knot(i, j - p.order));
+    for (int c = 0; c < p.intervals; ++c) {
+      interval_polynomials(p.order, &row[p.order + c], m.data());
+      plan.knots.insert(plan.knots.end(), m.begin(), m.end());
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -28,14 +67,15 @@ Plan<T> make_plan(const Network<T>& network, int lanes, bool with_narrow) {
   const Shape& shape = network.shape();
   const int count = shape.layers();
   std::vector<bool> narrow(count + 1, false);
-  for (int l = 0; l < count; ++l)
-    narrow[l] = with_narrow && shape.layer(l).out == 1 && network.knots(l).uniform;
+  for (int l = 0; l < count; ++l) narrow[l] = with_narrow && shape.layer(l).out == 1;
 
   // Activations that a vector kernel writes or a narrow layer reads are padded.
   std::vector<int> ld(count + 1);
   for (int l = 0; l <= count; ++l) {
     const int width = l < count ? shape.layer(l).in : shape.outputs();
-    const bool padded = l > 0 || narrow[l];
+    // Or the lanes of a vector do not fall on the same inputs from vector to vector.
+    const bool by_knots = l < count && !network.knots(l).uniform && lanes % width != 0;
+    const bool padded = l > 0 || narrow[l] || by_knots;
     ld[l] = padded ? int(round_up(width, lanes)) : width;
   }
 
@@ -79,6 +119,8 @@ Plan<T> make_plan(const Network<T>& network, int lanes, bool with_narrow) {
     for (int i = 0; i < (knots.uniform ? 1 : s.in); ++i)
       append_padded(plan.knots, &knots.values[std::size_t(i) * shape.knots(l)],
                     shape.knots(l), s.order);
+    p.by_knots = lanes > 1 && (!knots.uniform || s.order == 1);
+    if (p.by_knots) append_pieces(plan, p, lanes);
     plan.layers.push_back(p);
   }
   return plan;

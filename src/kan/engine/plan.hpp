@@ -6,10 +6,10 @@
 //                 rows; k zero rows end the layer. So the k+1 rows of any interval exist
 //                 (interval c of input i starts at row i (G+2k) + c) and nothing branches
 //                 outside the grid. Then one base row per input.
-//   narrow layer  one output, uniform knots, host form only: per input and interval one
-//                 polynomial of k+1 numbers in kRowRoom places; then one base row of all
-//                 inputs. Its gradient is the sums of dy t^p per interval, turned into
-//                 coefficients after all leaves are summed.
+//   narrow layer  one output, host form only: per input and interval one polynomial of
+//                 k+1 numbers in row_room places; then one base row of all inputs. Its
+//                 gradient is the sums of dy t^p per interval, turned into coefficients
+//                 after all leaves are summed.
 // Activations of a layer are rows of ld_in numbers; places past `in` hold zeros.
 #pragma once
 
@@ -20,6 +20,11 @@
 #include "kan/options.hpp"
 
 namespace kan {
+
+/// Places of the polynomial of one interval of a narrow layer.
+constexpr int row_room(int order) { return order < 4 ? 4 : 8; }
+/// Places of the k+1 basis functions on one interval (interval_polynomials).
+constexpr int piece_room(int order) { return ((order + 1) * (order + 1) + 3) / 4 * 4; }
 
 struct LayerPlan {
   int in = 0, out = 0;
@@ -35,8 +40,18 @@ struct LayerPlan {
   std::int64_t base = 0;        ///< offset of its base row(s) in the table
   std::int64_t knots = 0;       ///< offset of its padded knots; one row if uniform
   int knots_per_input = 0;      ///< G+4k+1, or 0 if uniform (all inputs share the row)
-  double low = 0, high = 0;     ///< ends of the grid if uniform
-  double inverse_step = 0;      ///< G/(hi-lo) if uniform
+  // Host form, where the interval is found by comparing with knots (order 1, and knots
+  // that are not uniform): knots again, now knot j of the inputs of consecutive vector
+  // lanes side by side, from the first input again after `period` lanes; 1 / width of
+  // intervals likewise; and the pieces of all intervals.
+  bool by_knots = false;
+  int period = 0;
+  std::int64_t columns = 0;  ///< (G+2k+1, period) knots, (G+2k, period) 1 / width
+  std::int64_t starts = 0;   ///< (period) offset of the input's pieces, an integer's bits
+  std::int64_t pieces = 0;   ///< (in or 1, G+2k, piece_room)
+  int pieces_per_input = 0;  ///< 0 if all inputs share them
+  double low = 0, high = 0;  ///< ends of the grid if uniform
+  double inverse_step = 0;   ///< G/(hi-lo) if uniform
 };
 
 template <class T>

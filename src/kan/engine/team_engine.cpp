@@ -100,6 +100,8 @@ class TeamEngine final : public Engine<T> {
   using Engine<T>::table_;
   using Task = typename Engine<T>::Task;
 
+  int block_leaves(int) const override { return 1; }
+
   void run(const Exec& exec, const Task& what) override {
     const Batch<T>& b = what.batch;
     TeamTask<T> task;
@@ -122,7 +124,7 @@ class TeamEngine final : public Engine<T> {
     task.boundary_numbers = boundary_numbers_;
     task.loss = what.loss;
     task.with_gradient = what.with_gradient;
-    task.leaf_gradient = this->leaf_gradient_.data();
+    task.leaf_gradient = this->block_gradient_.data();
     task.prediction = what.prediction.extent(0) > 0 ? what.prediction.data() : nullptr;
     task.input_gradient =
         what.input_gradient.extent(0) > 0 ? what.input_gradient.data() : nullptr;

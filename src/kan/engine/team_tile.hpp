@@ -224,7 +224,7 @@ struct TeamTile {
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const Scratch s = scratch(team);
     const int leaf = task.first_leaf + team.league_rank();
-    T* gradient = task.leaf_gradient + std::int64_t(leaf) * task.table_size;
+    T* gradient = task.leaf_gradient + std::int64_t(team.league_rank()) * task.table_size;
     if (task.with_gradient)
       Kokkos::parallel_for(Kokkos::TeamThreadRange(team, task.table_size),
                            [&](std::int64_t k) { gradient[k] = T(0); });
