@@ -95,50 +95,54 @@ void wide_forward(const LayerPlan& p, const T* table, const Weights<T>& w, int s
                   bool add, T* y) {
   constexpr int lanes = kLanes<T>;
   int o = 0;
-  for (; o + 8 * lanes <= p.ld_out; o += 8 * lanes)
+  for (; o + 8 * lanes <= p.span; o += 8 * lanes)
     forward_strip<T, K, 8>(p, table, w, samples, o, add, y);
-  for (; o + 4 * lanes <= p.ld_out; o += 4 * lanes)
+  for (; o + 4 * lanes <= p.span; o += 4 * lanes)
     forward_strip<T, K, 4>(p, table, w, samples, o, add, y);
-  for (; o + 2 * lanes <= p.ld_out; o += 2 * lanes)
+  for (; o + 2 * lanes <= p.span; o += 2 * lanes)
     forward_strip<T, K, 2>(p, table, w, samples, o, add, y);
-  for (; o < p.ld_out; o += lanes)
-    forward_strip<T, K, 1>(p, table, w, samples, o, add, y);
+  for (; o < p.span; o += lanes) forward_strip<T, K, 1>(p, table, w, samples, o, add, y);
 }
 
-/// dx = sum_o dy_o (base' a_io + sum_j slope_j e_(c-k+j)o).
+/// dx = sum_o dy_o (base' a_io + sum_j slope_j e_(c-k+j)o), some outputs at a time, so
+/// that the coefficients of a block of inputs stay in L1.
 template <class T, int K>
 void wide_input_gradient(const LayerPlan& p, const T* table, const Weights<T>& w,
                          int samples, const T* dy, T* dx) {
-  constexpr int lanes = kLanes<T>;
+  constexpr int lanes = kLanes<T>, most = 8 * lanes;
   using V = Vec<T>;
-  const int ld = p.ld_out, block = input_block<T>(p, ld);
-  for (int i0 = 0; i0 < p.in; i0 += block) {
-    const int i1 = std::min(p.in, i0 + block);
-    for (int s = 0; s < samples; ++s) {
-      const T* d = dy + std::int64_t(s) * ld;
-      for (int i = i0; i < i1; ++i) {
-        const std::int64_t q = std::int64_t(s) * p.ld_in + i;
-        const T* row =
-            table + p.table + (std::int64_t(i) * p.intervals + w.interval[q]) * ld;
-        const T* base = table + p.base + std::int64_t(i) * ld;
-        T b[K + 1];
-        for (int j = 0; j <= K; ++j) b[j] = w.slope[j * w.stride + q];
-        const T b0 = w.base_slope[q];
-        V sum[2] = {V{}, V{}};
-        int o = 0;
-        for (; o + 2 * lanes <= ld; o += 2 * lanes)
-          for (int v = 0; v < 2; ++v) {
-            V f = b0 * load<T>(base + o + v * lanes);
-            for (int j = 0; j <= K; ++j)
-              f += b[j] * load<T>(row + j * ld + o + v * lanes);
-            sum[v] += f * load<T>(d + o + v * lanes);
+  const int ld = p.ld_out, block = input_block<T>(p, std::min(p.span, most));
+  for (int o0 = 0; o0 < p.span; o0 += most) {
+    const int o1 = std::min(p.span, o0 + most);
+    for (int i0 = 0; i0 < p.in; i0 += block) {
+      const int i1 = std::min(p.in, i0 + block);
+      for (int s = 0; s < samples; ++s) {
+        const T* d = dy + std::int64_t(s) * ld;
+        for (int i = i0; i < i1; ++i) {
+          const std::int64_t q = std::int64_t(s) * p.ld_in + i;
+          const T* row =
+              table + p.table + (std::int64_t(i) * p.intervals + w.interval[q]) * ld;
+          const T* base = table + p.base + std::int64_t(i) * ld;
+          T b[K + 1];
+          for (int j = 0; j <= K; ++j) b[j] = w.slope[j * w.stride + q];
+          const T b0 = w.base_slope[q];
+          V sum[2] = {V{}, V{}};
+          int o = o0;
+          for (; o + 2 * lanes <= o1; o += 2 * lanes)
+            for (int v = 0; v < 2; ++v) {
+              V f = b0 * load<T>(base + o + v * lanes);
+              for (int j = 0; j <= K; ++j)
+                f += b[j] * load<T>(row + j * ld + o + v * lanes);
+              sum[v] += f * load<T>(d + o + v * lanes);
+            }
+          for (; o < o1; o += lanes) {
+            V f = b0 * load<T>(base + o);
+            for (int j = 0; j <= K; ++j) f += b[j] * load<T>(row + j * ld + o);
+            sum[0] += f * load<T>(d + o);
           }
-        for (; o < ld; o += lanes) {
-          V f = b0 * load<T>(base + o);
-          for (int j = 0; j <= K; ++j) f += b[j] * load<T>(row + j * ld + o);
-          sum[0] += f * load<T>(d + o);
+          const T total = sum_lanes<T>(sum[0] + sum[1]);
+          dx[q] = o0 > 0 ? dx[q] + total : total;
         }
-        dx[q] = sum_lanes<T>(sum[0] + sum[1]);
       }
     }
   }
@@ -198,9 +202,9 @@ void wide_backward(const LayerPlan& p, const T* table, const Weights<T>& w, int 
     T* rows = gradient + p.table + std::int64_t(i) * p.intervals * ld;
     T* base = gradient + p.base + std::int64_t(i) * ld;
     int o = 0;
-    for (; o + strip * lanes <= ld; o += strip * lanes)
+    for (; o + strip * lanes <= p.span; o += strip * lanes)
       gradient_strip<T, K, strip>(p, w, i, samples_in, dy + o, add, rows + o, base + o);
-    for (; o < ld; o += lanes)
+    for (; o < p.span; o += lanes)
       gradient_strip<T, K, 1>(p, w, i, samples_in, dy + o, add, rows + o, base + o);
   }
   if (dx) wide_input_gradient<T, K>(p, table, w, samples, dy, dx);

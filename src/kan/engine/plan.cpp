@@ -11,6 +11,16 @@ std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
+// Rows whose distance is a large power of two fall into the same few sets of a cache:
+// rows of more than 512 bytes are an odd number of lines apart.
+template <class T>
+std::int64_t apart(std::int64_t numbers, int lanes) {
+  constexpr std::int64_t line = 64 / sizeof(T);
+  const bool even = lanes > 1 && numbers * std::int64_t(sizeof(T)) > 512 &&
+                    (numbers + line - 1) / line % 2 == 0;
+  return even ? round_up(numbers, line) + std::max<std::int64_t>(line, lanes) : numbers;
+}
+
 // A knot row with k more knots at each end, so that the recurrence of a point in the
 // outer intervals reads existing numbers; they only meet coefficients that are zero.
 template <class T>
@@ -93,7 +103,7 @@ Plan<T> make_plan(const Network<T>& network, int lanes, bool with_narrow) {
     // Or the lanes of a vector do not fall on the same inputs from vector to vector.
     const bool by_knots = l < count && !network.knots(l).uniform && lanes % width != 0;
     const bool padded = l > 0 || narrow[l] || by_knots;
-    ld[l] = padded ? int(round_up(width, lanes)) : width;
+    ld[l] = padded ? int(apart<T>(round_up(width, lanes), lanes)) : width;
   }
 
   Plan<T> plan;
@@ -111,6 +121,7 @@ Plan<T> make_plan(const Network<T>& network, int lanes, bool with_narrow) {
     p.coefficients = shape.coefficients(l);
     p.ld_in = ld[l];
     p.ld_out = ld[l + 1];
+    p.span = int(round_up(s.out, lanes));
     p.uniform = knots.uniform;
     p.narrow = narrow[l];
     p.base_silu = s.base == Base::silu;

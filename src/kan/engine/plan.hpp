@@ -32,6 +32,7 @@ struct LayerPlan {
   int intervals = 0;     ///< G+2k
   int coefficients = 0;  ///< G+k
   int ld_in = 0, ld_out = 0;
+  int span = 0;  ///< outputs rounded up to whole vectors: what kernels compute
   bool uniform = true, narrow = false;
   bool base_silu = true, has_base = true, has_scale = false;
   int rows = 0;                 ///< rows per input in the flat buffers
