@@ -34,7 +34,6 @@ struct FractionOrFile {
 enum class Mode { train, evaluate };
 enum class Precision { float_, double_ };
 enum class DataSource { function, hdf5, csv };
-enum class Engine { automatic, tile };
 enum class Backend { automatic, serial, mpi, nccl, null };
 
 template <class T>
@@ -122,7 +121,7 @@ inline constexpr Real network_grid_low("network", "grid_low");
 inline constexpr Real network_grid_high("network", "grid_high");
 inline constexpr Key<SplineScale> network_spline_scale("network", "spline_scale");
 inline constexpr Key<Initialization> network_initialization("network", "initialization");
-inline constexpr Key<Engine> network_engine("network", "engine");
+inline constexpr Key<EngineKind> network_engine("network", "engine");
 inline constexpr Key<Kernels> network_kernels("network", "kernels");
 
 inline constexpr Key<OptimizerKind> optimizer_type("optimizer", "type");

@@ -47,6 +47,7 @@ NetworkOptions network_options(const Deck& deck) {
   set(deck, key::network_grid_high, options.grid_high);
   set(deck, key::network_spline_scale, options.spline_scale);
   set(deck, key::network_initialization, options.initialization);
+  set(deck, key::network_engine, options.engine);
   set(deck, key::network_kernels, options.kernels);
   return options;
 }

@@ -182,9 +182,11 @@ inline constexpr Parameter kParameters[] = {
      .fallback = "pykan", .choices = "pykan efficient_kan", .cls = Class::structural,
      .doc = "Initial values, those of the library named."},
     {.block = "network", .name = "engine", .type = Type::choice, .fallback = "auto",
-     .choices = "auto tile",
-     .doc = "How a batch runs through the layers; a restart goes on with the one it "
-            "was started with."},
+     .choices = "auto tile layer",
+     .doc = "How a batch runs through the layers: rows in tiles through all of them, or "
+            "many rows through one after another, for layers that no cache holds. auto: "
+            "by size, or measured at the start; a restart goes on with the one it was "
+            "started with."},
     {.block = "network", .name = "kernels", .type = Type::choice, .fallback = "auto",
      .choices = "auto host team",
      .doc = "Form of the kernels: for CPUs, or for GPUs."},

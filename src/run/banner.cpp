@@ -60,7 +60,7 @@ std::string banner(const Session& s, const Shape& shape, const std::string& engi
   add(parallel::map_text(s.places));
   add(fmt::format(
       "precision: {}; kernels: {}, vectors of {} bytes; {} gradient sum{} a step",
-      s.info.precision, engine, engine == "tile/host" ? vector_bytes() : 0, leaves,
+      s.info.precision, engine, engine.ends_with("/host") ? vector_bytes() : 0, leaves,
       leaves == 1 ? "" : "s"));
   if (recorded) add("steps: recorded as a graph");
   add(fmt::format("deck: {}{}", s.deck.name(),

@@ -9,6 +9,7 @@
 #include "io/dataset/scaling.hpp"
 #include "io/options.hpp"
 #include "io/report.hpp"
+#include "kan/engine/choice.hpp"
 #include "kan/trainer.hpp"
 #include "parallel/memory.hpp"
 #include "parallel/signals.hpp"
@@ -25,8 +26,33 @@ namespace {
 // The form that trained a checkpoint is kept, unless the deck says otherwise.
 Kernels kept_kernels(Kernels asked, const std::string& stored) {
   if (asked != Kernels::automatic || stored.empty()) return asked;
-  if (stored == "tile/team") return Kernels::team;
-  return kHostExecution && stored == "tile/host" ? Kernels::host : asked;
+  if (stored.ends_with("/team")) return Kernels::team;
+  return kHostExecution && stored.ends_with("/host") ? Kernels::host : asked;
+}
+
+// The engine asked for, else that of the checkpoint where its form runs here, else the
+// one that is faster.
+template <class T>
+std::unique_ptr<Engine<T>> start_engine(Session& s, const Exec& exec,
+                                        const Network<T>& network,
+                                        const NetworkOptions& asked,
+                                        const TrainOptions& options,
+                                        const std::string& stored) {
+  const Kernels kernels = kept_kernels(asked.kernels, stored);
+  EngineKind kind = asked.engine;
+  if (kind == EngineKind::automatic && kernels != Kernels::team)
+    kind = engine_kind(stored);
+  if (kind == EngineKind::automatic) {
+    const std::int64_t rows = options.batch * options.accumulate / s.communicator->size();
+    const EngineChoice choice =
+        choose_engine(exec, network, kernels, options.loss, options.reproducible, rows,
+                      *s.communicator);
+    kind = choice.kind;
+    if (!choice.why.empty())
+      s.log->line(fmt::format("engine {}: {}",
+                              kind == EngineKind::layer ? "layer" : "tile", choice.why));
+  }
+  return make_engine(exec, network, kernels, kind);
 }
 
 int moments_of(const OptimizerOptions& o) {
@@ -101,7 +127,7 @@ int train(Session& s) {
     network.set_knots(int(l), stored.grid[l]);
   if (!restart) initialize(network, network_options.initialization, options.seed);
   const auto engine =
-      make_engine(exec, network, kept_kernels(network_options.kernels, stored.engine));
+      start_engine(s, exec, network, network_options, options, stored.engine);
 
   const DataFacts facts{data.input_scaling, data.target_scaling, data.digest};
   const RowSet<T> rows = to_rows<T>(data.train);

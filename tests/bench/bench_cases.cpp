@@ -10,6 +10,7 @@ std::string Case::name() const {
           std::to_string(batch) + (fp64 ? "_f64" : "_f32");
   if (knots == Grid::quantile) text += "_quantile";
   if (reproducible) text += "_reproducible";
+  if (full) text += "_full";
   return text;
 }
 
@@ -49,6 +50,9 @@ std::vector<Case> all_cases() {
     cases.push_back(
         {.widths = {256, 256}, .batch = 1024, .fp64 = fp64, .bar = fp64 ? 0 : 1.0});
   }
+  cases.push_back({.widths = wide, .batch = 16384});
+  cases.push_back({.widths = small, .grid = 10, .batch = 100000, .full = true});
+  cases.push_back({.widths = {12, 84, 42, 2}, .grid = 11, .batch = 30000, .full = true});
   cases.push_back({.widths = {2, 512, 1}, .batch = 1024});
   cases.push_back({.widths = {1024, 1024}, .batch = 1024});
   cases.push_back({.widths = {16, 256, 256, 4}, .batch = 4096});

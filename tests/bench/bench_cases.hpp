@@ -23,6 +23,7 @@ struct Case {
   bool fp64 = false;
   Grid knots = Grid::uniform;
   bool reproducible = false;
+  bool full = false;  ///< the batch is all rows
   /// Bar in ns per (sample x edge) on a core whose FMA rate from L1 is kBarRate; 0: none.
   double bar = 0;
   /// A case whose time in the same round this one's is divided by, and the bar of that

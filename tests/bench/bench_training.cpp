@@ -1,5 +1,9 @@
 #include "bench/bench_training.hpp"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,6 +11,7 @@
 #include <fstream>
 #include <random>
 
+#include "kan/engine/choice.hpp"
 #include "kan/trainer.hpp"
 #include "parallel/memory.hpp"
 #include "support/run_engine.hpp"
@@ -20,8 +25,12 @@ double thread_seconds() {
   return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
-// The peak so far is forgotten (Linux), so that what follows can be told from it.
+// The peak so far is forgotten (Linux), so that what follows can be told from it. Memory
+// that was freed goes back first: what takes its place would not count.
 std::int64_t restart_peak_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
   std::ofstream("/proc/self/clear_refs") << "5";
   return parallel::peak_resident_bytes();
 }
@@ -69,12 +78,20 @@ template <class T>
 class TrainingOf final : public Training {
  public:
   TrainingOf(parallel::Communicator& communicator, const Case& c, const How& how)
-      : network_(Shape(c.network()), -1, 1), feed_(rows(c, how.batches), 1, true) {
+      : rows_(rows(c, how.batches)),
+        network_(Shape(c.network()), -1, 1),
+        feed_(rows_, 1, true) {
     if (c.knots == Grid::quantile)
       for (int l = 0; l < network_.shape().layers(); ++l)
         network_.set_knots(l, quantile_knots(network_.shape().layer(l)));
     initialize(network_, Initialization::pykan, 1);
-    engine_ = make_engine(exec_, network_, how.kernels, how.engine);
+    const EngineKind kind =
+        how.engine != EngineKind::automatic
+            ? how.engine
+            : choose_engine(exec_, network_, how.kernels, LossKind::mse, c.reproducible,
+                            c.batch, communicator)
+                  .kind;
+    engine_ = make_engine(exec_, network_, how.kernels, kind);
     TrainOptions options;
     options.batch = c.batch;
     options.reproducible = c.reproducible;
@@ -105,17 +122,19 @@ class TrainingOf final : public Training {
     const std::int64_t most = (std::int64_t{64} << 20) / (8 * in);
     const std::int64_t count =
         batches > 0 ? batches * c.batch
+        : c.full    ? c.batch
                     : std::max(8 * c.batch,
                                std::min<std::int64_t>(131072, most) / c.batch * c.batch);
     return {test::to_view<T>(test::random_values(count * in, -1, 1, 1), count, in),
             test::to_view<T>(test::random_values(count * out, -1, 1, 2), count, out)};
   }
 
+  // In this order: everything but the rows counts as memory of the training.
+  RowSet<T> rows_, none_;
+  std::int64_t memory_before_ = restart_peak_memory();
   Exec exec_;
   Network<T> network_;
-  RowSet<T> none_;
   ResidentFeed<T> feed_;
-  std::int64_t memory_before_ = restart_peak_memory();
   parallel::PhaseTimer timer_;
   Recorder<T> recorder_;
   std::unique_ptr<Engine<T>> engine_;

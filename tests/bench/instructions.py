@@ -49,7 +49,8 @@ def why_not(program):
 def count(program, case, steps):
     """Instructions of a whole process."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program,
-               "--match", case, "--batches", str(BATCHES), "--steps", str(steps)]
+               "--match", case, "--engine", "tile", "--batches", str(BATCHES),
+               "--steps", str(steps)]
     threads = {"OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "false", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | threads)
     found = re.search(r"Collected : (\d+)", done.stderr)

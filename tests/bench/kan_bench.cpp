@@ -6,6 +6,9 @@
 //             [--engine auto] [--batches N] [--json FILE] [--kokkos-num-threads=N]
 //   kan_bench --match NAME --steps N       only that: N updates of the cases, not timed,
 //                                          as a profiler wants it
+//   kan_bench --serve NAME                 one case: a line about it, then for each line
+//                                          N of standard input N updates and their time;
+//                                          answers are JSON, for peers.py and threads.py
 //   kan_bench --list                       names of all cases
 //
 // --match: cases with a TEXT in their names, or of that very name. --batches: of the
@@ -15,12 +18,14 @@
 // with history and phases on. ns: of one (sample x edge), best and median over rounds, of
 // CPU time with one thread, else of wall time. peak: FMA rate of the case
 // (bench_cases.hpp) over that of the widest vectors from L1. outside: time outside of
-// kernels. MiB: what training added to the peak memory. bar, scaled: bars hold for a core
-// of 94 GFLOP/s and are scaled by the rate of this one, best of the rounds, by 1.5 at
-// most. ratio: to another case, median over rounds of the quotients. Exit status 0, or
-// that of the error.
+// kernels. MiB: what the first updates added to the peak memory; freed memory of earlier
+// cases is used again, so a figure to keep wants a process of its own. bar, scaled: bars
+// hold for a core of 94 GFLOP/s and are scaled by the rate of this one, best of the
+// rounds, by 1.5 at most. ratio: to another case, median over rounds of the quotients.
+// Exit status 0, or that of the error.
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -30,10 +35,12 @@
 
 #include "bench/bench_machine.hpp"
 #include "bench/bench_training.hpp"
+#include "io/info.hpp"
 #include "kan/error.hpp"
 #include "kan/simd.hpp"
 #include "parallel/communicator.hpp"
 #include "parallel/launch.hpp"
+#include "parallel/memory.hpp"
 
 namespace {
 
@@ -45,7 +52,7 @@ struct Arguments {
   int rounds = 9, steps = 0;
   double seconds = 0.1;
   How how;
-  std::string json;
+  std::string json, serve;
   bool list = false;
 };
 
@@ -78,6 +85,8 @@ Arguments parse(int argc, char** argv) {
       a.seconds = std::stod(value());
     } else if (word == "--json") {
       a.json = value();
+    } else if (word == "--serve") {
+      a.serve = value();
     } else if (word == "--kernels") {
       const std::string& form = value();
       a.how.kernels = form == "host"   ? Kernels::host
@@ -120,7 +129,7 @@ struct Machine {
 struct Contestant {
   Case what{};
   std::unique_ptr<Training> training{};
-  std::int64_t updates = 1;
+  std::int64_t updates = 1, memory = 0;
   std::vector<double> ns{}, wall_ns{}, outside{};
 
   void round(int threads) {
@@ -165,6 +174,7 @@ void start(Contestant& c, const Arguments& a, parallel::Communicator& communicat
   c.training = make_training(communicator, c.what, a.how);
   c.training->run(2);
   const double trial = c.training->run(3).wall / 3;
+  c.memory = c.training->memory();
   c.updates = std::max<std::int64_t>(3, std::int64_t(a.seconds / trial));
 }
 
@@ -183,7 +193,7 @@ nlohmann::json report(const Contestant& c, const std::map<std::string, Contestan
                    {"samples_per_second", 1e9 / (median(c.ns) * double(c.what.edges()))},
                    {"peak_share", 2 * operations(c.what) / best(c.ns) / peak / threads},
                    {"outside", median(c.outside)},
-                   {"memory_mib", double(c.training->memory()) / (1 << 20)},
+                   {"memory_mib", double(c.memory) / (1 << 20)},
                    {"loss", c.training->loss()}};
   if (c.what.bar > 0 && threads == 1) {
     j["bar_ns"] = c.what.bar;
@@ -269,6 +279,39 @@ void measure(const Arguments& a, parallel::Launch& launch) {
   }
 }
 
+void serve(const Arguments& a, parallel::Launch& launch) {
+  const std::vector<Case> all = all_cases();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Case& c) { return c.name() == a.serve; });
+  if (found == all.end())
+    throw Error(Code::usage, "kan_bench: no case is called " + a.serve + "; see --list");
+  const auto communicator = parallel::make_communicator();
+  const auto training = make_training(*communicator, *found, a.how);
+  const auto peak = [] { return double(parallel::peak_resident_bytes()) / (1 << 20); };
+  training->run(1);
+  const double first_loss = training->loss();
+  training->run(10);
+  const nlohmann::json about{
+      {"parameters", Shape(found->network()).parameters()},
+      {"versions", {"kokkan " + io::code_version(), "Kokkos " + io::kokkos_version()}},
+      {"engine", training->engine()},
+      {"threads", launch.threads()},
+      {"loss", first_loss},
+      {"imported", peak() - double(training->memory()) / (1 << 20)}};
+  std::cout << about.dump() << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    const std::int64_t updates = std::stoll(line);
+    const std::clock_t start = std::clock();
+    const double wall = training->run(updates).wall;
+    const nlohmann::json time{{"rows", updates * found->batch},
+                              {"wall", wall},
+                              {"cpu", double(std::clock() - start) / CLOCKS_PER_SEC},
+                              {"loss", training->loss()},
+                              {"peak", peak()}};
+    std::cout << time.dump() << std::endl;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -280,7 +323,7 @@ int main(int argc, char** argv) {
     }
     parallel::Launch launch;
     launch.start_kokkos(0, arguments.kokkos);
-    measure(arguments, launch);
+    arguments.serve.empty() ? measure(arguments, launch) : serve(arguments, launch);
     return 0;
   } catch (const Error& error) {
     return parallel::fail("kan_bench", error);

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Time kan_driver against other KAN libraries: whole training, one core, one run.
+"""Time kokkan's training against other KAN libraries and an MLP, over shapes and threads.
 
-The workload is inputs/reference.deck. kan_driver and the peers train it in turn, round after
-round, pinned to the same core with one thread each, so that a noisy moment of the machine hits all
-of them alike. A peer's step is batch gather, forward, loss, backward and Adam; kan_driver's rate
-also holds its shuffles, history and checkpoints. Peers that cannot be imported are named with
-the reason.
+For each workload and number of threads, kokkan and the peers train in turn, round after round,
+pinned to the same cores, so that a noisy moment of the machine hits all of them alike. A peer's
+step is batch gather, forward, loss, backward and Adam. kokkan is kan_bench, which does the same
+and keeps records; for inputs/reference.deck it is kan_driver, a process a round, whose rate also
+holds its shuffles, history and checkpoints. Peers that cannot be imported, or take more than a
+second for a step, are named with the reason.
 
-  python tests/bench/peers.py                         everything, 5 rounds
-  python tests/bench/peers.py --peers inkan,mlp --rounds 3 --epochs 4
+  python tests/bench/peers.py                         everything, 5 rounds, one thread
+  python tests/bench/peers.py --workloads small,wide --threads 1,2 --peers inkan,mlp --rounds 3
 
 It runs with your own Python (3.10 or newer), outside scripts/toolchain, in an environment like
 this, with PEERS outside the checkout:
@@ -36,7 +37,7 @@ efficient-kan, FastKAN   are not in the registry: clone Blealtan/efficient-kan a
            outside this checkout and name them on PYTHONPATH in this order, since the second
            holds an older copy of the first.
 
-Exit status: 0 done, 1 kan_driver could not be timed, 2 usage.
+Exit status: 0 done, 1 kokkan could not be timed, 2 usage.
 """
 
 import argparse
@@ -51,22 +52,27 @@ SCRIPT = Path(__file__).resolve()
 ROOT = SCRIPT.parents[2]
 sys.path.insert(0, str(SCRIPT.parent))
 
-from peerbench import child, machine, report  # noqa: E402
+from peerbench import child, machine, process, report  # noqa: E402
 from peerbench.driver import Driver  # noqa: E402
 from peerbench.table import PEERS  # noqa: E402
+from peerbench.workload import WORKLOADS  # noqa: E402
 
 
 def options():
     names = ",".join(p.name for p in PEERS)
+    workloads = ",".join(w.name for w in WORKLOADS)
+    cores = sorted(os.sched_getaffinity(0), reverse=True)
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--driver", default=ROOT / "build/openmp/bin/kan_driver", help="default %(default)s")
+    add("--bin", default=ROOT / "build/openmp/bin", help="folder of programs, %(default)s")
     add("--deck", default=ROOT / "inputs/reference.deck", help="default %(default)s")
+    add("--workloads", default=workloads, help=f"some of {workloads}")
+    add("--threads", default="1", help="numbers of threads, as 1,2 (1); the last cores are used")
     add("--epochs", type=int, default=40, help="of kan_driver in a round (40)")
     add("--rounds", type=int, default=5, help="(5)")
-    add("--seconds", type=float, default=2.0, help="of training for a peer in a round (2)")
+    add("--seconds", type=float, default=2.0, help="of training in a round (2)")
     add("--peers", default=names, help=f"some of {names}")
     add(
         "--malloc",
@@ -74,20 +80,23 @@ def options():
         default="both",
         help="C library's defaults, freed memory kept in the process, or the better of both (both)",
     )
-    add("--core", type=int, default=max(os.sched_getaffinity(0)), help="(the last one)")
-    add("--no-driver", action="store_true", help="the peers alone")
-    add("--markdown", metavar="FILE", help="write the table there too")
+    add("--no-kokkan", action="store_true", help="the peers alone")
+    add("--markdown", metavar="FILE", help="write the tables there too")
     add("--json", metavar="FILE", help="write every number there")
     add("--child", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    chosen.peers = [name for name in chosen.peers.split(",") if name]
-    unknown = set(chosen.peers) - {p.name for p in PEERS}
-    if unknown:
-        parser.error(f"no peer is called {', '.join(sorted(unknown))}; there are {names}")
-    if min(chosen.epochs, chosen.rounds, chosen.seconds) <= 0:
-        parser.error("--epochs, --rounds and --seconds must be positive")
-    if chosen.core not in os.sched_getaffinity(0):
-        parser.error(f"core {chosen.core} is not among {sorted(os.sched_getaffinity(0))}")
+    for key, table in (("peers", PEERS), ("workloads", WORKLOADS)):
+        wanted = [name for name in getattr(chosen, key).split(",") if name]
+        unknown = set(wanted) - {entry.name for entry in table}
+        if unknown:
+            parser.error(f"--{key} has no {', '.join(sorted(unknown))}")
+        setattr(chosen, key, [entry for entry in table if entry.name in wanted])
+    chosen.threads = [int(count) for count in chosen.threads.split(",")]
+    if min(chosen.epochs, chosen.rounds, chosen.seconds, *chosen.threads) <= 0:
+        parser.error("--epochs, --rounds, --seconds and --threads must be positive")
+    if max(chosen.threads) > len(cores):
+        parser.error(f"--threads: this process may use {len(cores)} cores")
+    chosen.cores = {count: set(cores[:count]) for count in chosen.threads}
     return chosen
 
 
@@ -95,86 +104,100 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def start(chosen, folder):
-    """Driver or None, children, and why peers could not be started; Lost without the driver."""
-    driver, children, missing = None, [], {}
-    if not chosen.no_driver:
-        driver = Driver(ROOT, chosen.driver, chosen.deck, chosen.epochs, chosen.core, folder)
-    settings = list(child.SETTINGS)
+def start(chosen, workload, cores, folder):
+    """Kokkan or None, the peers, and why some are missing; Lost without kokkan."""
+    ours, peers, missing = None, [], {}
+    if not chosen.no_kokkan and workload.case:
+        ours = process.kan_bench(Path(chosen.bin, "kan_bench"), workload.case, cores, folder)
+        ours.calibrate(chosen.seconds)
+    elif not chosen.no_kokkan:
+        program = Path(chosen.bin, "kan_driver")
+        ours = Driver(program, chosen.deck, workload, chosen.epochs, cores, folder)
+    settings = list(process.SETTINGS)
     if chosen.malloc != "both":
         settings = [f"malloc {chosen.malloc}"]
-    for peer in (p for p in PEERS if p.name in chosen.peers):
+    for entry in chosen.peers:
         for setting in settings:
-            say(f"starting {peer.name}, {setting}")
             try:
-                children.append(
-                    child.Child(SCRIPT, peer, setting, chosen.core, chosen.seconds, folder)
-                )
-            except child.Lost as lost:
-                missing[peer.name] = str(lost)
-                say(f"{peer.name}: {lost}")
+                if entry.name in workload.left_out:
+                    raise process.Lost(workload.left_out[entry.name])
+                say(f"starting {entry.name}, {setting}")
+                peer = process.peer(SCRIPT, entry, workload, setting, cores, folder)
+                peers.append(peer.calibrate(chosen.seconds))
+            except process.Lost as lost:
+                missing[entry.name] = str(lost)
+                say(f"{entry.name}: {lost}")
                 break
-    return driver, children, missing
+    return ours, peers, missing
 
 
-def run_rounds(chosen, driver, children, missing):
-    """The driver, None if it failed, and the cores others used. Drops children that are lost."""
-    others = machine.Others()
-    for count in range(chosen.rounds):
-        say(f"round {count + 1} of {chosen.rounds}")
-        for contestant in [driver, *children] if driver else list(children):
+def run_rounds(rounds, ours, peers, missing):
+    """Drops the contestants that are lost; the cores that others used meanwhile."""
+    others, own = machine.Others(), 0.0
+    for count in range(rounds):
+        say(f"round {count + 1} of {rounds}")
+        for contestant in [ours, *peers] if ours else list(peers):
             try:
                 contestant.round()
-            except child.Lost as lost:
+                own += contestant.results[-1]["cpu"]
+            except process.Lost as lost:
                 missing[contestant.name] = str(lost)
                 say(f"{contestant.name}: {lost}")
-                if contestant is driver:
-                    driver = None
-                else:
-                    children.remove(contestant)
-    timed = [*children, driver] if driver else children
-    own = sum(result["cpu"] for contestant in timed for result in contestant.results)
-    return driver, others.cores(own)
+                if contestant is ours:
+                    raise
+                peers.remove(contestant)
+    return others.cores(own)
+
+
+def table(chosen, workload, threads):
+    """One workload with so many threads: the record that report.py prints."""
+    say(f"{workload.name}, {threads} thread(s)")
+    cores, load = chosen.cores[threads], machine.load()
+    date = datetime.datetime.now(datetime.timezone.utc)
+    with tempfile.TemporaryDirectory(prefix="peers-") as folder:
+        ours, peers, missing = start(chosen, workload, cores, folder)
+        try:
+            other_cores = run_rounds(chosen.rounds, ours, peers, missing)
+        finally:
+            for contestant in [ours, *peers] if ours else peers:
+                contestant.close()
+    return {
+        "date": date.strftime("%Y-%m-%d %H:%M UTC"),
+        "workload": workload.name,
+        "title": str(workload),
+        "edges": workload.edges,
+        "threads": threads,
+        "cores": sorted(cores),
+        "rounds": chosen.rounds,
+        "load_before": load,
+        "load_after": machine.load(),
+        "other_cores": round(other_cores, 3),
+        "ours": report.ours(ours) if ours else None,
+        "peers": [report.peer(p, workload) for p in peers],
+        "missing": missing,
+    }
 
 
 def main():
     chosen = options()
     if chosen.child:
-        return child.serve(chosen.child, chosen.core)
-    load_before = machine.load()
-    date = datetime.datetime.now(datetime.timezone.utc)
-    with tempfile.TemporaryDirectory(prefix="peers-") as folder:
-        try:
-            driver, children, missing = start(chosen, folder)
-        except child.Lost as lost:
-            say(f"peers.py: {lost}; --no-driver times the peers alone")
-            return 1
-        try:
-            driver, other_cores = run_rounds(chosen, driver, children, missing)
-        finally:
-            for contestant in children:
-                contestant.close()
-    result = {
-        "date": date.strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": machine.describe(),
-        "load_before": load_before,
-        "load_after": machine.load(),
-        "other_cores": round(other_cores, 3),
-        "rounds": chosen.rounds,
-        "core": chosen.core,
-        "deck": Path(chosen.deck).name,
-        "epochs": chosen.epochs,
-        "ours": report.ours(driver) if driver else None,
-        "peers": [report.contestant(c) for c in children],
-        "missing": missing,
-    }
-    text = report.markdown(result)
-    print(text, end="")
-    if chosen.markdown:
-        Path(chosen.markdown).write_text(text)
-    if chosen.json:
-        Path(chosen.json).write_text(json.dumps(result, indent=1) + "\n")
-    return 1 if "kan_driver" in missing else 0
+        return child.serve(chosen.child, chosen.workloads[0])
+    result, status = {"machine": machine.describe(), "tables": []}, 0
+    for threads in chosen.threads:
+        for workload in chosen.workloads:
+            try:
+                result["tables"].append(table(chosen, workload, threads))
+            except process.Lost as lost:
+                say(f"peers.py: kokkan: {lost}; --no-kokkan times the peers alone")
+                status = 1
+                continue
+            # each table is written as soon as it is there
+            if chosen.markdown:
+                Path(chosen.markdown).write_text(report.markdown(result))
+            if chosen.json:
+                Path(chosen.json).write_text(json.dumps(result, indent=1) + "\n")
+    print(report.markdown(result), end="")
+    return status
 
 
 if __name__ == "__main__":

@@ -30,13 +30,14 @@ struct Outcome {
 template <class T>
 Outcome<T> train(parallel::Communicator& communicator, const TrainOptions& options,
                  Kernels kernels, std::int64_t rows,
-                 const TrainingState<T>* stored = nullptr) {
+                 const TrainingState<T>* stored = nullptr,
+                 EngineKind kind = EngineKind::automatic) {
   const Exec exec;
   NetworkOptions shape;
   shape.widths = {3, 12, 2};
   Network<T> network(Shape(shape), -1, 1);
   initialize(network, Initialization::pykan, 1);
-  const auto engine = make_engine(exec, network, kernels);
+  const auto engine = make_engine(exec, network, kernels, kind);
   const auto make = [&](std::int64_t count, unsigned seed) {
     return RowSet<T>{
         test::to_view<T>(test::random_values(3 * count, -2, 2, seed), count, 3),
@@ -74,15 +75,15 @@ bool same(const TrainingState<T>& a, const TrainingState<T>& b) {
 }
 
 template <class T>
-void check_reproducible(Kernels kernels) {
+void check_reproducible(Kernels kernels, EngineKind kind = EngineKind::automatic) {
   const auto world = parallel::make_communicator();
   const auto alone = world->split(world->rank(), 0);
   TrainOptions options;
   options.batch = 512;
   options.steps = 25;
   options.reproducible = true;
-  const auto one = train<T>(*alone, options, kernels, 1003);
-  const auto all = train<T>(*world, options, kernels, 1003);
+  const auto one = train<T>(*alone, options, kernels, 1003, nullptr, kind);
+  const auto all = train<T>(*world, options, kernels, 1003, nullptr, kind);
   CHECK(same(one.state, all.state));
   REQUIRE(one.epochs.size() == all.epochs.size());
   for (std::size_t e = 0; e < one.epochs.size(); ++e) {
@@ -119,11 +120,13 @@ TEST_CASE("plain mode: ranks change the last digits only") {
 TEST_CASE("reproducible mode: the bits of one rank, float") {
   check_reproducible<float>(Kernels::host);
   check_reproducible<float>(Kernels::team);
+  check_reproducible<float>(Kernels::host, EngineKind::layer);
 }
 
 TEST_CASE("reproducible mode: the bits of one rank, double") {
   check_reproducible<double>(Kernels::host);
   check_reproducible<double>(Kernels::team);
+  check_reproducible<double>(Kernels::host, EngineKind::layer);
 }
 
 TEST_CASE("a state of one rank goes on over several ranks") {

@@ -196,7 +196,7 @@ TEST_CASE("words of choices are in the order of their enums") {
         "trained");
   CHECK(word(key::network_initialization.parameter(),
              kan::Initialization::efficient_kan) == "efficient_kan");
-  CHECK(word(key::network_engine.parameter(), Engine::tile) == "tile");
+  CHECK(word(key::network_engine.parameter(), kan::EngineKind::tile) == "tile");
   CHECK(word(key::network_kernels.parameter(), kan::Kernels::automatic) == "auto");
   CHECK(word(key::network_kernels.parameter(), kan::Kernels::team) == "team");
   CHECK(word(key::optimizer_type.parameter(), kan::OptimizerKind::adamw) == "adamw");

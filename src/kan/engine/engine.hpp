@@ -74,7 +74,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// "tile/host" or "tile/team".
+  /// "tile/host", "tile/team" or "layer/host".
   virtual std::string name() const = 0;
   /// Bytes of one vector of the form in use; 0 for scalars.
   virtual int vector_bytes() const = 0;

@@ -11,45 +11,43 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import workload
-from .child import Lost, one_core
+from .process import ROOT, Lost, in_toolchain, pin, thread_count
 
 
 class Driver:
     name = "kan_driver"
 
-    def __init__(self, root, driver, deck, epochs, core, folder):
-        runner = Path(root, "scripts", "toolchain")
-        self.command = [str(runner), "run"] if runner.exists() else []
-        self.command.append(str(Path(driver).absolute()))
-        self.deck, self.epochs, self.core, self.folder = deck, epochs, core, folder
-        self.results = []
-        self.root = root
-        if not Path(driver).exists():
-            raise Lost(f"{driver} does not exist: build it, or name another with --driver")
-        self.version = self._run(["--version"])[0].strip()
+    def __init__(self, program, deck, workload, epochs, cores, folder):
+        self.command = in_toolchain(program)
+        self.deck, self.workload, self.epochs = Path(deck).absolute(), workload, epochs
+        self.cores, self.folder, self.results = cores, folder, []
+        version = self._run(["--version"])[0].split()[-1]
+        self.about = {"parameters": workload.parameters, "versions": [f"kokkan {version}"]}
         # one epoch to find mistakes early, and to have everything in the disk's cache
         self._train(epochs=1)
 
     def round(self):
         self.results.append(self._train(self.epochs))
 
+    def close(self):
+        pass  # no process lives between rounds
+
     def _train(self, epochs):
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
-            arguments = [str(Path(self.deck).absolute()), "-d", place, "--force", "-q"]
+            arguments = [str(self.deck), "-d", place, "--force", "-q"]
             _, wall, usage = self._run([*arguments, f"run/epochs={epochs}"])
             reports = list(Path(place).glob("*.report.json"))
             if len(reports) != 1:
                 raise Lost(f"kan_driver left {len(reports)} reports (NAME.report.json), not one")
             report = json.loads(reports[0].read_text())
         expected = {
-            "steps": epochs * workload.STEPS_PER_EPOCH,
-            "parameters_trained": workload.PARAMETERS,
+            "steps": epochs * self.workload.steps_per_epoch,
+            "parameters_trained": self.workload.parameters,
         }
         found = {key: report.get(key) for key in expected}
         if found != expected:
             raise Lost(f"{self.deck} is not the peers' workload: {found} instead of {expected}")
-        rows = epochs * workload.ROWS
+        rows = epochs * self.workload.rows
         return {
             "rows": rows,
             "wall": rows / report["samples_per_second"],
@@ -62,7 +60,7 @@ class Driver:
 
     def _run(self, arguments):
         """Standard output, wall seconds and resource usage of one run; Lost where it fails."""
-        environment = dict(os.environ, **one_core(), OMP_PROC_BIND="close")
+        environment = dict(os.environ, **thread_count(len(self.cores)), OMP_PROC_BIND="close")
         with (
             tempfile.TemporaryFile("w+", dir=self.folder) as out,
             tempfile.TemporaryFile("w+", dir=self.folder) as errors,
@@ -73,9 +71,9 @@ class Driver:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=errors,
-                cwd=self.root,
+                cwd=ROOT,
                 env=environment,
-                preexec_fn=lambda: os.sched_setaffinity(0, {self.core}),
+                preexec_fn=pin(self.cores),
             )
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.perf_counter() - start

@@ -1,19 +1,22 @@
-"""The Markdown table and the raw numbers of a benchmark.
+"""The Markdown tables and the raw numbers of a benchmark.
 
-samples/s: the best round, the median over rounds, and the median by CPU time instead of wall time,
-which other processes on the core disturb less (kan_driver: of the whole process, start included).
-ns: median time per sample and edge of the [2, 64, 1] KAN; the MLP's is divided by the KAN's edges
-too, so that rows compare directly. kokkan / it: ratio of the medians. Peak memory: largest
+ns: wall time per sample and edge of the KAN, of the best and the median round; the MLP's is
+divided by the KAN's edges too, so that rows compare directly. samples/s: of the median round.
+"kokkan is faster by": rate of kokkan over that of the contestant in the same round, median over
+rounds; in brackets by CPU instead of wall time, which other processes on the core disturb less
+(one thread, and not for kan_driver, whose sandbox does not hand it on). Peak memory: largest
 resident set; in brackets what came on top of the imported libraries and the data.
 """
 
 from statistics import median
 
-from . import workload
 
-
-def measured(results):
+def measured(contestant):
+    results = contestant.results
     return {
+        "parameters": contestant.about["parameters"],
+        "versions": contestant.about["versions"],
+        "imported": contestant.about.get("imported"),
         "rates": [r["rows"] / r["wall"] for r in results],
         "cpu_rates": [r["rows"] / r["cpu"] for r in results],
         "peak": max(r["peak"] for r in results),
@@ -21,28 +24,19 @@ def measured(results):
     }
 
 
-def ours(driver):
-    return {
-        "name": "kokkan (kan_driver)",
-        "version": driver.version,
-        "setting": "",
-        "parameters": workload.PARAMETERS,
-        **measured(driver.results),
-    }
+def ours(contestant):
+    return {"name": f"kokkan ({contestant.name})", "setting": "", **measured(contestant)}
 
 
-def contestant(child):
-    note = f" ({child.peer.note})" if child.peer.note else ""
+def peer(contestant, workload):
+    first = contestant.about["loss"]
     return {
-        "name": child.peer.name + note,
-        "peer": child.peer.name,
-        "versions": child.about["versions"],
-        "setting": child.setting,
-        "parameters": child.about["parameters"],
-        "imported": child.about["imported"],
-        "first_loss": child.about["loss"],
-        "learned": child.results[-1]["loss"] < child.about["loss"],
-        **measured(child.results),
+        "name": contestant.peer.title(workload),
+        "peer": contestant.peer.name,
+        "setting": contestant.setting,
+        "first_loss": first,
+        "learned": contestant.results[-1]["loss"] < first,
+        **measured(contestant),
     }
 
 
@@ -56,65 +50,97 @@ def better(records):
     return list(best.values())
 
 
-def row(record, reference):
-    typical = median(record["rates"])
-    ns = 1e9 / typical / workload.EDGES
-    ratio = f"{reference / typical:,.1f}" if reference else ""
+def digits(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def factor(table, record, rates="rates"):
+    """How much faster kokkan is: median over rounds."""
+    return median(a / b for a, b in zip(table["ours"][rates], record[rates]))
+
+
+def row(record, table):
+    ns = [1e9 / rate / table["edges"] for rate in record["rates"]]
+    faster = ""
+    if table["ours"] and record is not table["ours"]:
+        faster = digits(factor(table, record))
+        if table["threads"] == 1 and table["ours"]["imported"]:
+            faster += f" ({digits(factor(table, record, 'cpu_rates'))})"
     peak = f"{record['peak']:,.0f}"
-    if "imported" in record:
+    if record["imported"]:
         peak += f" (+{max(0, record['peak'] - record['imported']):,.0f})"
     cells = [
         record["name"],
         f"{record['parameters']:,}",
         record["setting"],
-        f"{max(record['rates']):,.0f}",
-        f"{typical:,.0f}",
-        # The toolchain's sandbox does not hand on the CPU time of what ran inside.
-        "" if not record["setting"] else f"{median(record['cpu_rates']):,.0f}",
-        f"{ns:,.0f}" if ns >= 100 else f"{ns:.3g}",
-        ratio,
+        digits(min(ns)),
+        digits(median(ns)),
+        f"{median(record['rates']):,.0f}",
+        faster,
         peak,
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-def markdown(result):
-    machine, reference = result["machine"], None
+def section(table):
+    threads = "one thread" if table["threads"] == 1 else f"{table['threads']} threads"
+    shown = better(table["peers"])
     lines = [
-        "# Training the reference workload: kan_driver and its peers on one core",
+        f"## {table['title']}, {threads}",
         "",
-        f"{result['date']}. {machine['processor']}, {machine['cores']} cores,"
-        f" {machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}.",
-        f"Load averages {result['load_before']} before, {result['load_after']} after; other"
-        f" processes used {result['other_cores']:.2f} cores while the rounds ran.",
-        f"Each contestant once in each of {result['rounds']} rounds, on core {result['core']}, with"
-        " one thread, in float32.",
+        f"{table['date']}, workload {table['workload']}, {table['rounds']} rounds on cores"
+        f" {table['cores']}. Load averages {table['load_before']} before, {table['load_after']}"
+        f" after; other processes used {table['other_cores']:.2f} cores while the rounds ran.",
         "",
-        "| contestant | parameters | setting | samples/s, best | median | by CPU time | ns |"
-        " kokkan / it | peak memory, MiB |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| contestant | parameters | setting | ns, best | median | samples/s | kokkan is faster by"
+        " | peak memory, MiB |",
+        "|---|---:|---|---:|---:|---:|---:|---:|",
+        *(row(record, table) for record in ([table["ours"]] if table["ours"] else []) + shown),
+        "",
     ]
-    if result["ours"]:
-        reference = median(result["ours"]["rates"])
-        lines.append(row(result["ours"], reference))
-    shown = better(result["peers"])
-    lines += [row(record, reference) for record in shown]
-    lines += ["", *__doc__.strip().splitlines()[2:], ""]
-    if result["ours"]:
-        loss = result["ours"]["rounds"][-1]["loss"]
-        lines.append(
-            f"Ours: {result['ours']['version']}, {result['deck']}, {result['epochs']} epochs"
-            f" a round, train_loss {loss:.3g} at their end."
-        )
-    lines.append("Peers: " + ("; ".join(versions(shown)) or "none") + ".")
     for record in shown:
         if not record["learned"]:
             lines.append(f"Beware: the loss of {record['name']} did not fall.")
-    for name, reason in result["missing"].items():
-        lines.append(f"Not timed: {name}: {reason}")
+    for name, reason in table["missing"].items():
+        lines.append(f"Not timed: {name}: {reason}.")
+    return lines
+
+
+def summary(tables):
+    """All workloads beside each other: kokkan's samples/s, and what it is faster by."""
+    names = dict.fromkeys(p["peer"] for table in tables for p in table["peers"])
+    lines = [
+        "| | " + " | ".join(table["title"] for table in tables) + " |",
+        "|---|" + "---:|" * len(tables),
+        "| kokkan, samples/s | "
+        + " | ".join(f"{median(table['ours']['rates']):,.0f}" for table in tables)
+        + " |",
+    ]
+    for name in names:
+        found = [[p for p in better(table["peers"]) if p["peer"] == name] for table in tables]
+        cells = [digits(factor(t, f[0])) if f else "" for t, f in zip(tables, found)]
+        lines.append(f"| faster than {name} by | " + " | ".join(cells) + " |")
+    return lines
+
+
+def markdown(result):
+    machine, tables = result["machine"], result["tables"]
+    lines = [
+        "# Training: kokkan and its peers",
+        "",
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB,"
+        f" {machine['system']}, Python {machine['python']}. float32, Adam, mean squared error;"
+        " each contestant once in each round. A peer's row is the faster of its malloc settings.",
+        "",
+    ]
+    for threads in dict.fromkeys(table["threads"] for table in tables):
+        alike = [t for t in tables if t["threads"] == threads and t["ours"]]
+        if alike:
+            lines += [f"Threads: {threads}", "", *summary(alike), ""]
+    for table in tables:
+        lines += [*section(table), ""]
+    lines += __doc__.strip().splitlines()[2:]
+    records = [r for t in tables for r in [*filter(None, [t["ours"]]), *better(t["peers"])]]
+    versions = dict.fromkeys(v for record in records for v in record["versions"])
+    lines += ["", "Versions: " + "; ".join(versions) + "."]
     return "\n".join(lines) + "\n"
-
-
-def versions(records):
-    """Each package once."""
-    return list(dict.fromkeys(v for record in records for v in record["versions"]))

@@ -8,21 +8,23 @@ The frameworks are used as someone in a hurry would: torch's Adam with fused=Tru
 faster on a CPU than its default, and JAX with the whole step, gather included, in one jit.
 """
 
-from . import workload
+import os
+
+from .workload import LEARNING_RATE, SEED
 
 
 class TorchTrainer:
-    def __init__(self, build):
+    def __init__(self, workload, build):
         import torch
 
-        torch.set_num_threads(1)
-        torch.manual_seed(workload.SEED)
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+        torch.manual_seed(SEED)
         self.model = build()
-        self.inputs, self.targets = (torch.from_numpy(a) for a in workload.rows())
+        self.inputs, self.targets = (torch.from_numpy(a) for a in workload.data())
         self.batches = map(torch.from_numpy, workload.batches())
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.parameters = sum(p.numel() for p in trained)
-        self.optimizer = torch.optim.Adam(trained, lr=workload.LEARNING_RATE, fused=True)
+        self.optimizer = torch.optim.Adam(trained, lr=LEARNING_RATE, fused=True)
         self.criterion = torch.nn.MSELoss()
 
     def steps(self, count):
@@ -37,16 +39,16 @@ class TorchTrainer:
 
 
 class JaxTrainer:
-    def __init__(self, build):
+    def __init__(self, workload, build):
         import jax
         import optax
         from flax import nnx
 
         graph, weights, rest = nnx.split(build(), nnx.Param, ...)
-        optimizer = optax.adam(workload.LEARNING_RATE)
+        optimizer = optax.adam(LEARNING_RATE)
         self.state = weights, optimizer.init(weights)
         self.parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))
-        self.inputs, self.targets = (jax.device_put(a) for a in workload.rows())
+        self.inputs, self.targets = (jax.device_put(a) for a in workload.data())
         self.batches = workload.batches()
 
         def loss_of(weights, inputs, targets):
