@@ -46,6 +46,15 @@ std::string why(const Report& report) {
   return report.exit_reason;
 }
 
+/// Seconds in which neither kernels nor sums over ranks run: rows are found, history is
+/// written, outcomes are looked at.
+double outside_kernels(const Report& report) {
+  double seconds = 0;
+  for (const auto& [name, phase] : report.phases)
+    if (name == "data" || name == "output" || name == "other") seconds += phase.mean;
+  return seconds;
+}
+
 /// What takes most of a step, and what makes it less.
 std::string limit_text(const Report& report) {
   const std::pair<std::string, PhaseSeconds>* most = nullptr;
@@ -104,6 +113,7 @@ std::string report_json(const Report& report, const RunInfo& run) {
                             {"mean", number(seconds.mean)},
                             {"max", number(seconds.max)}};
   }
+  json["outside_kernels"] = number(outside_kernels(report));
   json["sums"] = {{"calls", report.sums},
                   {"bytes", report.sum_bytes},
                   {"shortest", number(report.sum_shortest)},
@@ -155,6 +165,9 @@ std::string report_text(const Report& report, const RunInfo& run) {
         "median, {:.1f} longest\n",
         report.sums, 1e-3 * double(report.sum_bytes), 1e6 * report.sum_shortest,
         1e6 * report.sum_median, 1e6 * report.sum_longest);
+  if (!report.phases.empty() && report.wall_seconds > 0)
+    text += fmt::format("outside of kernels and sums: {:.1f} % of the time\n",
+                        100 * outside_kernels(report) / report.wall_seconds);
   text += limit_text(report);
   if (!report.files.empty()) text += "files:\n";
   for (const std::string& file : report.files) text += "  " + file + "\n";

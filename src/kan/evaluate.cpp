@@ -66,7 +66,7 @@ EvaluationSums evaluation_sums(const Exec& exec, Engine<T>& engine,
   batch.first_leaf = int(own.begin);
   batch.last_leaf = int(own.end);
   engine.evaluate(exec, batch, loss, prediction);
-  const BatchSums sums = engine.sums(exec);
+  const BatchSums& sums = engine.sums(exec);
 
   std::vector<double> losses(parts.leaves, 0.0);
   for (std::int64_t v = own.begin; v < own.end; ++v) losses[v] = engine.loss(int(v), 1);

@@ -26,9 +26,17 @@ KOKKOS_FUNCTION double tree_sum(const Member& team, double* x, std::int64_t n) {
 }
 
 template <class T>
+struct Open {
+  const Step<T>* set;
+  std::int64_t slots;
+  Step<T>* step;
+  KOKKOS_FUNCTION void operator()(int) const { *step = set[step->number % slots]; }
+};
+
+template <class T>
 struct SumUp {
   LeafSums leaves;
-  parallel::LaneIn lane_in;
+  const Step<T>* step;
   int rank, layers;
   std::int64_t* counts;
   double* own;
@@ -42,7 +50,8 @@ struct SumUp {
     });
     const double loss = tree_sum(team, leaves.loss, leaves.last);
     Kokkos::single(Kokkos::PerTeam(team), [&]() {
-      parallel::LaneIn in = lane_in;
+      parallel::LaneIn in;
+      in.stop = step->stop;
       const bool finite = loss - loss == 0;
       in.loss_sum = finite ? loss : 0;
       in.nonfinite = finite ? 0 : 1;
@@ -60,7 +69,9 @@ struct Judge {
   const T* lane;
   const double* own;
   Verdict* verdict;
-  Outcome* outcome;
+  const Step<T>* step;
+  Outcome* outcomes;
+  std::int64_t slots;
   KOKKOS_FUNCTION void operator()(const Member& team) const {
     const double squares = tree_sum(team, partial, blocks);
     Kokkos::single(Kokkos::PerTeam(team), [&]() {
@@ -73,9 +84,16 @@ struct Judge {
       o.stop = out.stop;
       verdict->go = verdict->go != 0 && o.finite() ? 1 : 0;
       verdict->clip = clip_norm > 0 && o.norm > clip_norm ? clip_norm / o.norm : 1.0;
-      *outcome = o;
+      outcomes[(step->number - 1) % slots] = o;
     });
   }
+};
+
+template <class T>
+struct Stamp {
+  const Step<T>* step;
+  std::int64_t* stamp;
+  KOKKOS_FUNCTION void operator()(int) const { *stamp = step->number; }
 };
 
 }  // namespace
@@ -86,36 +104,43 @@ Ledger<T>::Ledger(int layers, std::int64_t parameters)
       partial_("kan::Ledger::partial", norm_blocks(parameters)),
       own_("kan::Ledger::own", 1),
       verdict_("kan::Ledger::verdict"),
+      set_("kan::Ledger::set", kSlots),
+      step_("kan::Ledger::step"),
       outcomes_("kan::Ledger::outcomes", kSlots),
       stamp_("kan::Ledger::stamp", 1) {
   Kokkos::deep_copy(verdict_, Verdict{});
 }
 
 template <class T>
-void Ledger<T>::sum_up(const Exec& exec, const LeafSums& leaves,
-                       const parallel::StopFlags& flags, int rank, T* lane) {
-  parallel::LaneIn in;
-  in.stop = flags;
-  Kokkos::parallel_for("kan::Ledger::sum_up", Policy(exec, 1, kTeam),
-                       SumUp<T>{leaves, in, rank, int(counts_.size()) - 1, counts_.data(),
-                                own_.data(), lane});
+void Ledger<T>::set(const Step<T>& step) {
+  KAN_REQUIRE(pending() < kSlots, "Ledger: outcomes are not taken");
+  Step<T>& slot = set_(queued_ % kSlots);
+  slot = step;
+  slot.number = ++queued_;
 }
 
 template <class T>
-void Ledger<T>::judge(const Exec& exec, const View1<T>& gradient, double factor,
-                      double clip_norm, const T* lane) {
-  KAN_REQUIRE(pending() < kSlots, "Ledger: outcomes are not taken");
-  scale_and_square(exec, gradient, factor, partial_);
-  Kokkos::parallel_for(
-      "kan::Ledger::judge", Policy(exec, 1, kTeam),
+void Ledger<T>::open(const Queue& queue) {
+  queue.for_each("kan::Ledger::open", 1, Open<T>{set_.data(), kSlots, step_.data()});
+}
+
+template <class T>
+void Ledger<T>::sum_up(const Queue& queue, const LeafSums& leaves, int rank, T* lane) {
+  queue.parallel_for("kan::Ledger::sum_up", Policy(queue.exec(), 1, kTeam),
+                     SumUp<T>{leaves, step_.data(), rank, int(counts_.size()) - 1,
+                              counts_.data(), own_.data(), lane});
+}
+
+template <class T>
+void Ledger<T>::judge(const Queue& queue, const View1<T>& gradient, double clip_norm,
+                      const T* lane) {
+  scale_and_square(queue, gradient, &step_.data()->factor, partial_.data());
+  queue.parallel_for(
+      "kan::Ledger::judge", Policy(queue.exec(), 1, kTeam),
       Judge<T>{partial_.data(), std::int64_t(partial_.size()), clip_norm, lane,
-               own_.data(), verdict_.data(), &outcomes_(queued_ % kSlots)});
+               own_.data(), verdict_.data(), step_.data(), outcomes_.data(), kSlots});
   // A kernel of its own: what the one before wrote is seen by the host when this runs.
-  const std::int64_t now = ++queued_;
-  std::int64_t* const stamp = stamp_.data();
-  Kokkos::parallel_for(
-      "kan::Ledger::stamp", Kokkos::RangePolicy<Exec>(exec, 0, 1),
-      KOKKOS_LAMBDA(int) { *stamp = now; });
+  queue.for_each("kan::Ledger::stamp", 1, Stamp<T>{step_.data(), stamp_.data()});
 }
 
 template <class T>

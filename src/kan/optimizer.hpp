@@ -5,26 +5,35 @@
 //   adamw   the same with p *= 1 - lr w instead                 (Loshchilov and Hutter
 //   2017) sgd     m = mu m + g, p -= lr m; without momentum p -= lr g; w adds w p to g
 // t counts updates since the state was empty. A new kind is an update rule and one line
-// in the table of optimizer.cpp.
+// in apply() of optimizer.cpp.
 #pragma once
 
 #include <cstdint>
 
 #include "kan/options.hpp"
 #include "kan/outcome.hpp"
+#include "kan/queue.hpp"
 #include "kan/types.hpp"
 
 namespace kan {
 
-/// Multiplies by factor in place and returns the squared norm of the result, summed in
-/// fp64 over blocks of 1024 numbers by a fixed tree. Fences.
+/// Queues: multiplies by factor in place; the squared norm of the result is summed in
+/// fp64 over blocks of 1024 numbers: blocks[norm_blocks(size)].
 template <class T>
-double scale_and_square(const Exec& exec, const View1<T>& gradient, double factor);
-/// The same without a fence: the sums of the blocks, norm_blocks(size) of them.
+void scale_and_square(const Queue& queue, const View1<T>& gradient, double factor,
+                      double* blocks);
+/// The same where kernels find the factor when they run.
 template <class T>
-void scale_and_square(const Exec& exec, const View1<T>& gradient, double factor,
-                      const View1<double>& blocks);
+void scale_and_square(const Queue& queue, const View1<T>& gradient, const double* factor,
+                      double* blocks);
 std::int64_t norm_blocks(std::int64_t size);
+/// The sum of the blocks by a fixed tree, in place. Fences.
+double add_blocks(const Exec& exec, const MessageView1<double>& blocks);
+
+/// What an update rule takes from the learning rate and the number of the update.
+struct Rates {
+  double rate = 0, correction = 1, keep = 1;
+};
 
 template <class T>
 class Optimizer {
@@ -32,12 +41,13 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, std::int64_t parameters);
 
   /// One update; clip multiplies the gradient (1: not clipped).
-  void update(const Exec& exec, const View1<T>& parameters,
+  void update(const Queue& queue, const View1<T>& parameters,
               const View1<const T>& gradient, double learning_rate, double clip);
-  /// The same where a verdict, read by the kernel, says whether to update and the clip.
-  void update(const Exec& exec, const View1<T>& parameters,
-              const View1<const T>& gradient, double learning_rate,
-              const Verdict* verdict);
+  /// The same in two parts: counts an update; and queues it, its rates, whether to make
+  /// it, and the clip to be found by the kernel when it runs.
+  Rates count(double learning_rate);
+  void update(const Queue& queue, const View1<T>& parameters,
+              const View1<const T>& gradient, const Rates* rates, const Verdict* verdict);
 
   /// Moments: 2 (adam, adamw), 1 (sgd with momentum) or 0.
   int moments() const { return moments_; }
@@ -49,10 +59,6 @@ class Optimizer {
   void reset(const Exec& exec);
 
  private:
-  void update(const Exec& exec, const View1<T>& parameters,
-              const View1<const T>& gradient, double learning_rate, double clip,
-              const Verdict* verdict);
-
   OptimizerOptions options_;
   int moments_;
   View1<T> first_, second_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,9 @@ struct TrainOptions {
   /// Updates by which the host may read outcomes late; -1: by the backend. Not where sums
   /// over ranks are reproducible.
   int late = -1;
+  /// Whether updates with late outcomes are recorded as a graph of kernels; none: where
+  /// kernels run on a device.
+  std::optional<bool> recorded;
   parallel::Algorithm algorithm = parallel::Algorithm::automatic;
   parallel::MessageLayout message = parallel::MessageLayout::flat;
   bool diagnose = false;      ///< a barrier before each sum tells waiting from transfer

@@ -210,7 +210,7 @@ template <class T>
 void Trainer<T>::settle(std::int64_t left) {
   while (std::int64_t(started_.size()) > left) {
     Started started = started_.front();
-    started_.pop_front();
+    started_.erase(started_.begin());
     const Outcome outcome = update_.take();
     started.update.loss_sum = outcome.loss_sum;
     started.update.norm = outcome.norm;

@@ -7,7 +7,6 @@
 // are at one, so all take it at the same step.
 #pragma once
 
-#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -97,6 +96,8 @@ class Trainer {
   Engine<T>& engine() const { return engine_; }
   const Network<T>& network() const { return network_; }
   int leaves() const { return parts_.leaves; }
+  /// Whether updates are recorded as a graph of kernels.
+  bool recorded() const { return update_.recorded(); }
   /// Sums over ranks (where the host waits for them): of gradients, or averages.
   const parallel::CallTimes& sums() const { return update_.sums(); }
   std::int64_t sum_bytes() const {
@@ -137,7 +138,7 @@ class Trainer {
   RankParts parts_;
   Update<T> update_;
   std::unique_ptr<Averaging<T>> averaging_;  ///< where updates can be of one rank
-  std::deque<Started> started_;
+  std::vector<Started> started_;
   std::vector<LocalUpdate> finished_;  ///< of all ranks, not told yet
   parallel::StopFlags decided_;        ///< what any rank asked for
   std::int64_t ordered_epoch_ = -1;

@@ -30,6 +30,8 @@ template <class T>
 using View2 = Kokkos::View<T**, Kokkos::LayoutRight, Memory>;
 template <class T>
 using HostView1 = Kokkos::View<T*, Kokkos::LayoutRight, Kokkos::HostSpace>;
+template <class T>
+using HostView2 = Kokkos::View<T**, Kokkos::LayoutRight, Kokkos::HostSpace>;
 
 /// True where the default execution space runs on the host (OpenMP, Serial, Threads).
 inline constexpr bool kHostExecution =
@@ -41,5 +43,11 @@ using MessageMemory =
     std::conditional_t<kHostExecution, Memory, Kokkos::SharedHostPinnedSpace>;
 template <class T>
 using MessageView1 = Kokkos::View<T*, Kokkos::LayoutRight, MessageMemory>;
+
+/// A label to hand to Kokkos, which makes a string of it in every call: that takes memory
+/// for more than 15 characters, and nobody reads it but a tool.
+inline const char* label(const char* text) {
+  return Kokkos::Tools::profileLibraryLoaded() ? text : "";
+}
 
 }  // namespace kan

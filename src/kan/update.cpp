@@ -19,6 +19,7 @@ Update<T>::Update(const Exec& exec, const Network<T>& network, Engine<T>& engine
                   parallel::Communicator& communicator, const TrainOptions& options,
                   const RankParts& parts, parallel::PhaseTimer& timer)
     : exec_(exec),
+      queue_(exec),
       network_(network),
       engine_(engine),
       communicator_(communicator),
@@ -49,17 +50,28 @@ Update<T>::Update(const Exec& exec, const Network<T>& network, Engine<T>& engine
   // The tree adds losses on the host.
   const int wanted = options.late >= 0 ? options.late : kHostExecution ? 0 : 2;
   late_ = tree_ ? 0 : wanted;
-  if (late_ > 0)
+  if (late_ > 0) {
     ledger_ = std::make_unique<Ledger<T>>(network.shape().layers(),
                                           network.shape().parameters());
+    Batch<T> whole;
+    whole.size =
+        parts.part(options.batch * options.accumulate, communicator.rank()).size();
+    whole.leaves = whole.last_leaf = leaves_;
+    // Nodes of a graph run on the default instance.
+    record_ = options.recorded.value_or(!kHostExecution) && exec == Exec() &&
+              engine.recordable(whole);
+  } else {
+    squares_ = MessageView1<double>("kan::Update::squares",
+                                    norm_blocks(network.shape().parameters()));
+  }
 }
 
 // Sums of this rank's leaves: where one message carries the gradient of the parameters,
 // that; else the partial sums of the tree.
 template <class T>
-void Update<T>::leaf_sums() {
+void Update<T>::leaf_sums(const Queue& queue) {
   if (!tree_) {
-    engine_.finish(exec_, network_.parameters(), engine_.add(exec_, 0, leaves_),
+    engine_.finish(queue, network_.parameters(), engine_.add(queue, 0, leaves_),
                    reducer_.gradient());
     return;
   }
@@ -67,7 +79,7 @@ void Update<T>::leaf_sums() {
   const std::int64_t size = engine_.plan().table_size;
   for (std::size_t j = 0; j < subtrees.size(); ++j) {
     const View1<T> sum =
-        engine_.add(exec_, int(subtrees[j].first), int(subtrees[j].count));
+        engine_.add(queue, int(subtrees[j].first), int(subtrees[j].count));
     Kokkos::deep_copy(
         exec_, View1<T>(tree_->partials().data() + std::int64_t(j) * size, size), sum);
   }
@@ -83,13 +95,13 @@ parallel::LaneOut Update<T>::reduce(const BatchSums& sums,
   if (scope == Scope::own_rank || communicator_.size() == 1)
     return {in.loss_sum, in.nonfinite, in.stop};
   if (!tree_) return reducer_.reduce(exec_, in);
-  std::vector<double> losses;
+  losses_.clear();
   for (const parallel::Subtree& s : tree_->subtrees()) {
     const double loss = engine_.loss(int(s.first), int(s.count));
-    losses.push_back(std::isfinite(loss) ? loss : 0);
+    losses_.push_back(std::isfinite(loss) ? loss : 0);
   }
-  const parallel::LaneOut out = tree_->reduce(exec_, losses, in);
-  engine_.finish(exec_, network_.parameters(), tree_->gradient(), reducer_.gradient());
+  const parallel::LaneOut out = tree_->reduce(exec_, losses_, in);
+  engine_.finish(queue_, network_.parameters(), tree_->gradient(), reducer_.gradient());
   return out;
 }
 
@@ -120,7 +132,7 @@ void Update<T>::start(const Batch<T>& batch, std::int64_t rows, double learning_
 template <class T>
 Outcome Update<T>::take() {
   const std::optional<Outcome> outcome = started_.front();
-  started_.pop_front();
+  started_.erase(started_.begin());
   return outcome ? *outcome
                  : ledger_->take([this](double waited) { communicator_.check(waited); });
 }
@@ -130,9 +142,9 @@ Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning
                        const parallel::StopFlags& flags, Scope scope) {
   Outcome outcome;
   timer_.enter(parallel::Phase::forward_backward);
-  engine_.gradient(exec_, batch, loss_);
-  leaf_sums();
-  const BatchSums sums = engine_.sums(exec_);
+  engine_.gradient(queue_, batch, loss_);
+  leaf_sums(queue_);
+  const BatchSums& sums = engine_.sums(exec_);
   correct_ += sums.correct;
   for (std::size_t l = 0; l < sums.outside.size(); ++l) outside_[l] += sums.outside[l];
 
@@ -149,10 +161,11 @@ Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning
 
   timer_.enter(parallel::Phase::optimizer);
   const double terms = loss_terms(loss_, double(rows), network_.shape().outputs());
-  outcome.norm = std::sqrt(scale_and_square(exec_, reducer_.gradient(), 1 / terms));
+  scale_and_square(queue_, reducer_.gradient(), 1 / terms, squares_.data());
+  outcome.norm = std::sqrt(add_blocks(exec_, squares_));
   if (outcome.finite()) {
     const bool clipped = clip_norm_ > 0 && outcome.norm > clip_norm_;
-    optimizer_.update(exec_, network_.parameters(), reducer_.gradient(), learning_rate,
+    optimizer_.update(queue_, network_.parameters(), reducer_.gradient(), learning_rate,
                       clipped ? clip_norm_ / outcome.norm : 1.0);
     form();
   }
@@ -160,24 +173,69 @@ Outcome Update<T>::run(const Batch<T>& batch, std::int64_t rows, double learning
   return outcome;
 }
 
+template <class T>
+void Update<T>::before_sum(const Queue& queue, const Batch<T>& batch) {
+  ledger_->open(queue);
+  Batch<T> stored = batch;
+  stored.stored = &ledger_->step()->rows;
+  engine_.gradient(queue, stored, loss_);
+  leaf_sums(queue);
+  ledger_->sum_up(queue, engine_.leaf_sums(), communicator_.rank(), lane());
+}
+
+template <class T>
+void Update<T>::after_sum(const Queue& queue) {
+  ledger_->judge(queue, reducer_.gradient(), clip_norm_, lane());
+  optimizer_.update(queue, network_.parameters(), reducer_.gradient(),
+                    &ledger_->step()->rates, ledger_->verdict());
+  engine_.form(queue, network_.parameters());
+}
+
+// Batches of an epoch have one size, but the last; another size may come with a restart
+// in the middle of an epoch. What has no place is launched kernel by kernel.
+template <class T>
+const typename Update<T>::Recorded* Update<T>::recording_of(const Batch<T>& batch) {
+  constexpr std::size_t kMost = 2;
+  if (!record_ || !engine_.recordable(batch)) return nullptr;
+  if (!recorded_.empty() && recorded_[0].moves != engine_.moves()) recorded_.clear();
+  for (const Recorded& r : recorded_)
+    if (r.size == batch.size && r.first_leaf == batch.first_leaf &&
+        r.last_leaf == batch.last_leaf)
+      return &r;
+  if (recorded_.size() == kMost) return nullptr;
+  Recorded made{batch.size, batch.first_leaf, batch.last_leaf, 0, {}};
+  const bool split = communicator_.size() > 1;
+  made.parts.emplace_back(exec_, [&](const Queue& queue) {
+    before_sum(queue, batch);
+    if (!split) after_sum(queue);
+  });
+  if (split)
+    made.parts.emplace_back(exec_, [&](const Queue& queue) { after_sum(queue); });
+  made.moves = engine_.moves();
+  recorded_.push_back(std::move(made));
+  return &recorded_.back();
+}
+
 // The same as run(), where no step of it waits for the host.
 template <class T>
 void Update<T>::queue(const Batch<T>& batch, std::int64_t rows, double learning_rate,
                       const parallel::StopFlags& flags, Scope scope) {
   timer_.enter(parallel::Phase::forward_backward);
-  engine_.gradient(exec_, batch, loss_);
-  leaf_sums();
-  T* const lane = reducer_.buffer().data() + network_.shape().parameters();
-  ledger_->sum_up(exec_, engine_.leaf_sums(), flags, communicator_.rank(), lane);
+  const double terms = loss_terms(loss_, double(rows), network_.shape().outputs());
+  ledger_->set({0, batch.rows(), 1 / terms, optimizer_.count(learning_rate), flags});
+  const Recorded* const recorded = recording_of(batch);
+  if (recorded != nullptr)
+    recorded->parts[0].launch(exec_);
+  else
+    before_sum(queue_, batch);
   wait_for_ranks(scope);
   timer_.enter(parallel::Phase::reduce);
   if (scope == Scope::all_ranks) reducer_.sum(exec_);
   timer_.enter(parallel::Phase::optimizer);
-  const double terms = loss_terms(loss_, double(rows), network_.shape().outputs());
-  ledger_->judge(exec_, reducer_.gradient(), 1 / terms, clip_norm_, lane);
-  optimizer_.update(exec_, network_.parameters(), reducer_.gradient(), learning_rate,
-                    ledger_->verdict());
-  form();
+  if (recorded == nullptr)
+    after_sum(queue_);
+  else if (recorded->parts.size() > 1)
+    recorded->parts[1].launch(exec_);
   timer_.leave();
 }
 

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "kan/ledger.hpp"
 #include "kan/network.hpp"
 #include "kan/optimizer.hpp"
+#include "kan/queue.hpp"
 #include "kan/row_feed.hpp"
 #include "kan/state.hpp"
 #include "parallel/call_times.hpp"
@@ -51,12 +51,14 @@ class Update {
   /// Updates that may be under way while the next one is started: 0 where kernels run on
   /// the host.
   int late() const { return late_; }
+  /// Whether the kernels of an update are recorded as a graph, and launched as one.
+  bool recorded() const { return record_; }
 
   /// Adds what this rank's rows have counted since the last call: right classes, and
   /// inputs outside the grid per layer.
   void take_counts(Progress& progress);
   /// After a change of the parameters by others.
-  void form() { engine_.form(exec_, network_.parameters()); }
+  void form() { engine_.form(queue_, network_.parameters()); }
   /// Sums over ranks so far (where the host waits for them), and bytes of one.
   const parallel::CallTimes& sums() const { return sums_; }
   std::int64_t sum_bytes() const;
@@ -66,7 +68,19 @@ class Update {
   const Optimizer<T>& optimizer() const { return optimizer_; }
 
  private:
-  void leaf_sums();
+  /// Recorded kernels of updates whose batches differ only in what a Step holds: up to
+  /// the sum over ranks, and behind it; one where there is a single rank.
+  struct Recorded {
+    std::int64_t size;
+    int first_leaf, last_leaf, moves;
+    std::vector<Recording> parts;
+  };
+
+  void leaf_sums(const Queue& queue);
+  void before_sum(const Queue& queue, const Batch<T>& batch);
+  void after_sum(const Queue& queue);
+  T* lane() const { return reducer_.buffer().data() + network_.shape().parameters(); }
+  const Recorded* recording_of(const Batch<T>& batch);
   parallel::LaneOut reduce(const BatchSums& sums, const parallel::StopFlags& flags,
                            Scope scope);
   void wait_for_ranks(Scope scope);
@@ -76,6 +90,7 @@ class Update {
              const parallel::StopFlags& flags, Scope scope);
 
   const Exec& exec_;
+  Queue queue_;
   const Network<T>& network_;
   Engine<T>& engine_;
   parallel::Communicator& communicator_;
@@ -88,8 +103,12 @@ class Update {
   std::unique_ptr<parallel::TreeReducer<T>> tree_;  ///< reproducible, several ranks
   parallel::GradientReducer<T> reducer_;
   int late_;
-  std::unique_ptr<Ledger<T>> ledger_;           ///< where outcomes are read late
-  std::deque<std::optional<Outcome>> started_;  ///< none: the ledger knows it
+  std::unique_ptr<Ledger<T>> ledger_;            ///< where outcomes are read late
+  std::vector<std::optional<Outcome>> started_;  ///< none: the ledger knows it
+  bool record_ = false;
+  std::vector<Recorded> recorded_;
+  MessageView1<double> squares_;  ///< squared norm, by blocks; of run()
+  std::vector<double> losses_;    ///< of the subtrees
   parallel::CallTimes sums_;
   std::int64_t correct_ = 0;
   std::vector<std::int64_t> outside_;

@@ -30,14 +30,14 @@ void add_to(T* into, const T* from, std::size_t n) {
   const HostExec host;
   if (n < kThreaded || host.concurrency() == 1) return add_serially(into, from, n);
   Kokkos::parallel_for(
-      "kan::parallel::add_to",
+      label("kan::parallel::add_to"),
       Kokkos::RangePolicy<HostExec>(host, 0,
                                     static_cast<std::int64_t>((n + kBlock - 1) / kBlock)),
       [=](const std::int64_t block) {
         const std::size_t first = static_cast<std::size_t>(block) * kBlock;
         add_serially(into + first, from + first, std::min(kBlock, n - first));
       });
-  host.fence("kan::parallel::add_to: added");
+  host.fence(label("kan::parallel::add_to: added"));
 }
 
 template <class T>

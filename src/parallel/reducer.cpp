@@ -88,12 +88,12 @@ void GradientReducer<T>::sum(const Exec& exec) {
   if (communicator_.size() == 1) return;
   if (algorithm_ == Algorithm::library) return sum_by_library(exec);
   if constexpr (!kHostExecution) Kokkos::deep_copy(exec, host_, buffer_);
-  exec.fence("kan::GradientReducer: gradient is complete, in host memory");
+  exec.fence(label("kan::GradientReducer: gradient is complete, in host memory"));
   sum_by_tree();
   if constexpr (!kHostExecution) {
     Kokkos::deep_copy(exec, buffer_, host_);
     // The pinned copy is written again by the next call, maybe from another queue.
-    exec.fence("kan::GradientReducer: sum is on the device");
+    exec.fence(label("kan::GradientReducer: sum is on the device"));
   }
 }
 
@@ -107,7 +107,7 @@ LaneOut GradientReducer<T>::reduce(const Exec& exec, const LaneIn& in) {
   if constexpr (!kHostExecution) Kokkos::deep_copy(exec, lane_, slots());
   communicator_.finish_sums();
   if constexpr (!kHostExecution)
-    exec.fence("kan::GradientReducer: control lane is on the host");
+    exec.fence(label("kan::GradientReducer: control lane is on the host"));
   return decode_lane<T>(lane_.data());
 }
 

@@ -217,9 +217,9 @@ void TreeReducer<T>::add_up() {
     return;
   }
   const HostExec host;
-  Kokkos::parallel_for("kan::TreeReducer::add_up",
+  Kokkos::parallel_for(label("kan::TreeReducer::add_up"),
                        Kokkos::RangePolicy<HostExec>(host, 0, blocks), block);
-  host.fence("kan::TreeReducer: subtrees are added up");
+  host.fence(label("kan::TreeReducer: subtrees are added up"));
 }
 
 template <class T>
@@ -237,7 +237,7 @@ LaneOut TreeReducer<T>::reduce(const Exec& exec, std::span<const double> losses,
   if (communicator_.size() == 1) return {lane.loss, lane.count, mine.stop};
 
   if constexpr (!kHostExecution) Kokkos::deep_copy(exec, staged_, partials_);
-  exec.fence("kan::TreeReducer: partial sums are complete");
+  exec.fence(label("kan::TreeReducer: partial sums are complete"));
   LaneOut out;
   if (method_ == Method::pairwise) {
     pairwise_.sum(std::span<T>(values_, parameters_), lane);
@@ -255,7 +255,7 @@ LaneOut TreeReducer<T>::reduce(const Exec& exec, std::span<const double> losses,
   if constexpr (!kHostExecution) {
     const std::pair<std::size_t, std::size_t> root(0, parameters_);
     Kokkos::deep_copy(exec, gradient(), Kokkos::subview(staged_, root));
-    exec.fence("kan::TreeReducer: sum is on the device");
+    exec.fence(label("kan::TreeReducer: sum is on the device"));
   }
   return out;
 }

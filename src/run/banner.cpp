@@ -47,7 +47,7 @@ std::string configuration() {
 }
 
 std::string banner(const Session& s, const Shape& shape, const std::string& engine,
-                   int leaves, const MemoryEstimate& memory) {
+                   int leaves, bool recorded, const MemoryEstimate& memory) {
   std::string text;
   const auto add = [&text](const std::string& line) { text += line + "\n"; };
   add(fmt::format("kokkan {} ({}), {}", io::code_version(), io::git_hash(),
@@ -62,6 +62,7 @@ std::string banner(const Session& s, const Shape& shape, const std::string& engi
       "precision: {}; kernels: {}, vectors of {} bytes; {} gradient sum{} a step",
       s.info.precision, engine, engine.ends_with("/host") ? vector_bytes() : 0, leaves,
       leaves == 1 ? "" : "s"));
+  if (recorded) add("steps: recorded as a graph");
   add(fmt::format("deck: {}{}", s.deck.name(),
                   s.command.overrides.empty()
                       ? ""

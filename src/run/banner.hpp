@@ -11,9 +11,10 @@
 namespace kan::run {
 
 /// Version, compiler, Kokkos, ranks, precision, deck and overrides; then the network.
-/// engine: kernels in use and why; leaves: of a gradient sum.
+/// engine: kernels in use and why; leaves: of a gradient sum; recorded: whether
+/// updates are launched as a graph.
 std::string banner(const Session& session, const Shape& shape, const std::string& engine,
-                   int leaves, const MemoryEstimate& memory);
+                   int leaves, bool recorded, const MemoryEstimate& memory);
 
 /// What -c prints: how this program was built.
 std::string configuration();

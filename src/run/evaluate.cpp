@@ -163,7 +163,8 @@ int evaluate(Session& s) {
     sizes.threads = s.launch.threads();
     sizes.bytes = sizeof(T);
     s.begin_results();
-    s.log->line(banner(s, shape, engine->name(), 1, estimate_memory(shape, sizes)));
+    s.log->line(
+        banner(s, shape, engine->name(), 1, false, estimate_memory(shape, sizes)));
   };
   const Evaluation<T> evaluation{s, stored, options, data_shape, loss, *engine, announce};
   const Evaluated done = io::must_stream(options, data_shape, *s.communicator)

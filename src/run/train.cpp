@@ -146,7 +146,8 @@ int train(Session& s) {
   Trainer<T> trainer(exec, network, *engine, *s.communicator, options, *feed, validation,
                      timer, restart ? &stored : nullptr);
   s.begin_results();
-  s.log->line(banner(s, shape, engine->name(), trainer.leaves(), memory));
+  s.log->line(
+      banner(s, shape, engine->name(), trainer.leaves(), trainer.recorded(), memory));
   TrainingObserver<T> observer(s, options, facts, predicted, shape.layers(),
                                trainer.progress());
   TrainResult result;

@@ -104,9 +104,8 @@ TEST_CASE("local SGD is updates of each rank and weighted averages") {
   // The same by hand, with another row order's positions: epochs end with an average.
   Setting<double> mine;
   const auto alone = world->split(world->rank(), 0);
-  const RankParts parts =
-      rank_parts(options, kRows, world->size(), mine.exec.concurrency(),
-                 mine.network.shape().parameters());
+  const RankParts parts = rank_parts(options, kRows, world->size(),
+                                     mine.exec.concurrency(), mine.network.shape());
   Update<double> update(mine.exec, mine.network, *mine.engine, *alone, options, parts,
                         mine.timer);
   update.form();

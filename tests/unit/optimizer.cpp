@@ -47,6 +47,7 @@ void check_trajectory(const std::string& run, const OptimizerOptions& options,
   const auto engine = make_engine(exec, network, kernels);
   Optimizer<double> optimizer(options, network.shape().parameters());
   const View1<double> gradient("gradient", network.shape().parameters());
+  const View1<double> squares("squares", norm_blocks(gradient.size()));
   Batch<double> batch;
   batch.size = std::int64_t(y.size());
   batch.inputs = test::to_view<double>(x, y.size(), 2);
@@ -65,7 +66,7 @@ void check_trajectory(const std::string& run, const OptimizerOptions& options,
     engine->gradient(exec, batch, LossKind::mse);
     CHECK(relative(engine->sums(exec).loss / double(batch.size), loss[step]) < 1e-10);
     engine->finish(exec, network.parameters(), engine->add(exec, 0, 1), gradient);
-    scale_and_square(exec, gradient, 1.0 / double(batch.size));
+    scale_and_square(exec, gradient, 1.0 / double(batch.size), squares.data());
     optimizer.update(exec, network.parameters(), gradient, options.learning_rate, 1.0);
   }
 }
@@ -116,8 +117,9 @@ TEST_CASE("scaling and the norm of a gradient") {
       g(k) = float(k % 17) - 8;
       expected += std::pow(0.5 * double(g(k)), 2);
     }
-    CHECK(scale_and_square(exec, g, 0.5) ==
-          expected);  // halves of small integers are exact
+    const MessageView1<double> squares("squares", norm_blocks(n));
+    scale_and_square(exec, g, 0.5, squares.data());
+    CHECK(add_blocks(exec, squares) == expected);  // halves of integers are exact
     CHECK(g(0) == -4);
   }
 }

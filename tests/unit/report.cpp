@@ -69,7 +69,10 @@ Report some_report() {
   report.parameters_trained = 2880;
   report.parameters_pykan = 5414;
   report.peak_memory_bytes = 3 << 20;
-  report.phases = {{"forward_backward", {0.9, 1.0, 1.1}}, {"optimizer", {0.1, 0.2, 0.3}}};
+  report.phases = {{"forward_backward", {0.9, 1.0, 1.1}},
+                   {"optimizer", {0.1, 0.2, 0.3}},
+                   {"output", {0.01, 0.06, 0.1}},
+                   {"other", {0, 0.02, 0.1}}};
   report.files = {"run.log", "run.hst.h5"};
   return report;
 }
@@ -190,6 +193,7 @@ TEST_CASE("the report has the keys of the manual, null for what does not exist")
   CHECK(json["phases"]["forward_backward"]["min"] == 0.9);
   CHECK(json["phases"]["forward_backward"]["mean"] == 1.0);
   CHECK(json["phases"]["optimizer"]["max"] == 0.3);
+  CHECK(json["outside_kernels"] == 0.06 + 0.02);
   CHECK(json["ranks"] == 4);
   CHECK(json["precision"] == "float");
   CHECK(json["git_hash"] == git_hash());
@@ -204,6 +208,8 @@ TEST_CASE("the table on the screen has speed, phases in per cent, and files") {
       text, std::regex("forward_backward +0\\.9000 +1\\.0000 +1\\.1000 +50\\.00\n")));
   CHECK(std::regex_search(
       text, std::regex("optimizer +0\\.1000 +0\\.2000 +0\\.3000 +10\\.00\n")));
+  CHECK(text.find("outside of kernels and sums: 4.0 % of the time\n") !=
+        std::string::npos);
   CHECK(text.find("  run.hst.h5\n") != std::string::npos);
   CHECK(text.find("nan") == std::string::npos);
   CHECK(text.find("test_accuracy") == std::string::npos);

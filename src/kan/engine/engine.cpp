@@ -6,7 +6,6 @@
 #include "kan/engine/leaf_sum.hpp"
 #include "kan/engine/team_engine.hpp"
 #include "kan/error.hpp"
-#include "parallel/partition.hpp"
 
 namespace kan {
 
@@ -22,84 +21,105 @@ Engine<T>::Engine(Plan<T> plan)
 
 template <class T>
 void Engine<T>::cut_blocks(const Batch<T>& batch) {
-  if (!blocks_.empty() && leaves_ == batch.leaves && first_ == batch.first_leaf &&
-      last_ == batch.last_leaf)
+  const auto known = std::find_if(cuts_.begin(), cuts_.end(), [&](const Cut& c) {
+    return c.leaves == batch.leaves && c.first == batch.first_leaf &&
+           c.last == batch.last_leaf;
+  });
+  if (known != cuts_.end()) {
+    cut_ = &*known;
     return;
-  leaves_ = batch.leaves;
-  first_ = batch.first_leaf;
-  last_ = batch.last_leaf;
-  blocks_.clear();
-  for (const parallel::Subtree& tree : parallel::aligned_subtrees({first_, last_})) {
-    const int count = std::min(int(tree.count), block_leaves(last_ - first_));
+  }
+  Cut& cut = cuts_.emplace_back(
+      Cut{batch.leaves,
+          batch.first_leaf,
+          batch.last_leaf,
+          {},
+          parallel::aligned_subtrees({batch.first_leaf, batch.last_leaf})});
+  for (const parallel::Subtree& tree : cut.subtrees) {
+    const int count = std::min(int(tree.count), block_leaves(cut.last - cut.first));
     for (int first = int(tree.first); first < tree.first + tree.count; first += count)
-      blocks_.push_back({first, count});
+      cut.blocks.push_back({first, count});
   }
+  cut_ = &cut;
 }
 
 template <class T>
-void Engine<T>::launch(const Exec& exec, const Task& task) {
-  cut_blocks(task.batch);
-  if (leaves_ > int(leaf_loss_.extent(0))) {
-    leaf_loss_ = View1<double>("kan::Engine::leaf_loss", leaves_);
-    leaf_correct_ = View1<std::int64_t>("kan::Engine::leaf_correct", leaves_);
+void Engine<T>::make_room(bool with_gradient) {
+  const int leaves = cut_->leaves;
+  if (leaves > int(leaf_loss_.extent(0))) {
+    leaf_loss_ = View1<double>("kan::Engine::leaf_loss", leaves);
+    leaf_correct_ = View1<std::int64_t>("kan::Engine::leaf_correct", leaves);
     leaf_outside_ =
-        View2<std::int64_t>("kan::Engine::leaf_outside", leaves_, plan_.layers.size());
+        View2<std::int64_t>("kan::Engine::leaf_outside", leaves, plan_.layers.size());
+    host_loss_ = Kokkos::create_mirror_view(leaf_loss_);
+    host_correct_ = Kokkos::create_mirror_view(leaf_correct_);
+    host_outside_ = Kokkos::create_mirror_view(leaf_outside_);
+    tree_.resize(leaves);
+    ++moves_;
   }
-  if (task.with_gradient && blocks_.size() > block_gradient_.extent(0))
+  if (with_gradient && cut_->blocks.size() > block_gradient_.extent(0)) {
     block_gradient_ =
-        View2<T>("kan::Engine::block_gradient", blocks_.size(), plan_.table_size);
-  run(exec, task);
+        View2<T>("kan::Engine::block_gradient", cut_->blocks.size(), plan_.table_size);
+    ++moves_;
+  }
 }
 
 template <class T>
-void Engine<T>::gradient(const Exec& exec, const Batch<T>& batch, LossKind loss,
+void Engine<T>::launch(const Queue& queue, const Task& task) {
+  cut_blocks(task.batch);
+  make_room(task.with_gradient);
+  run(queue, task);
+}
+
+template <class T>
+void Engine<T>::gradient(const Queue& queue, const Batch<T>& batch, LossKind loss,
                          const View2<T>& input_gradient) {
-  launch(exec, Task{batch, loss, true, {}, input_gradient});
+  launch(queue, Task{batch, loss, true, {}, input_gradient});
 }
 
 template <class T>
-void Engine<T>::evaluate(const Exec& exec, const Batch<T>& batch, LossKind loss,
+void Engine<T>::evaluate(const Queue& queue, const Batch<T>& batch, LossKind loss,
                          const View2<T>& prediction) {
-  launch(exec, Task{batch, loss, false, prediction, {}});
+  launch(queue, Task{batch, loss, false, prediction, {}});
 }
 
 template <class T>
-View1<T> Engine<T>::add(const Exec& exec, int first, int count) {
-  const auto begin = std::find_if(blocks_.begin(), blocks_.end(),
+View1<T> Engine<T>::add(const Queue& queue, int first, int count) {
+  const std::vector<Block>& blocks = cut_->blocks;
+  const auto begin = std::find_if(blocks.begin(), blocks.end(),
                                   [=](const Block& b) { return b.first == first; });
-  T* const sum = block_gradient_.data() + (begin - blocks_.begin()) * plan_.table_size;
-  add_leaves(exec, sum, count / begin->count, plan_.table_size);
+  T* const sum = block_gradient_.data() + (begin - blocks.begin()) * plan_.table_size;
+  add_leaves(queue, sum, count / begin->count, plan_.table_size);
   return View1<T>(sum, plan_.table_size);
 }
 
 template <class T>
-BatchSums Engine<T>::sums(const Exec& exec) const {
-  exec.fence("kan::Engine::sums");
-  const auto loss = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), leaf_loss_);
-  const auto correct =
-      Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), leaf_correct_);
-  const auto outside =
-      Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), leaf_outside_);
-  const int layers = int(plan_.layers.size());
-  BatchSums sums;
-  sums.outside.assign(layers, 0);
-  for (int v = first_; v < last_; ++v) {
-    sums.correct += correct(v);
-    for (int l = 0; l < layers; ++l) sums.outside[l] += outside(v, l);
+const BatchSums& Engine<T>::sums(const Exec& exec) {
+  if constexpr (!kHostExecution) {
+    Kokkos::deep_copy(exec, host_loss_, leaf_loss_);
+    Kokkos::deep_copy(exec, host_correct_, leaf_correct_);
+    Kokkos::deep_copy(exec, host_outside_, leaf_outside_);
   }
-  host_loss_.assign(loss.data(), loss.data() + leaves_);
-  for (const parallel::Subtree& tree : parallel::aligned_subtrees({first_, last_}))
-    sums.loss += this->loss(int(tree.first), int(tree.count));
-  return sums;
+  exec.fence(label("kan::Engine::sums"));
+  const int layers = int(plan_.layers.size());
+  sums_.loss = 0;
+  sums_.correct = 0;
+  sums_.outside.assign(layers, 0);
+  for (int v = cut_->first; v < cut_->last; ++v) {
+    sums_.correct += host_correct_(v);
+    for (int l = 0; l < layers; ++l) sums_.outside[l] += host_outside_(v, l);
+  }
+  for (const parallel::Subtree& tree : cut_->subtrees)
+    sums_.loss += loss(int(tree.first), int(tree.count));
+  return sums_;
 }
 
 template <class T>
-double Engine<T>::loss(int first, int count) const {
-  std::vector<double> tree(host_loss_.begin() + first,
-                           host_loss_.begin() + first + count);
+double Engine<T>::loss(int first, int count) {
+  std::copy_n(host_loss_.data() + first, count, tree_.begin());
   for (int step = 1; step < count; step *= 2)
-    for (int b = 0; b < count; b += 2 * step) tree[b] += tree[b + step];
-  return tree[0];
+    for (int b = 0; b < count; b += 2 * step) tree_[b] += tree_[b + step];
+  return tree_[0];
 }
 
 template <class T>

@@ -12,15 +12,30 @@
 // leaves are in its cache.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kan/engine/plan.hpp"
 #include "kan/loss.hpp"
+#include "kan/queue.hpp"
 #include "kan/types.hpp"
+#include "parallel/partition.hpp"
 
 namespace kan {
+
+/// Where the rows of a batch are; plain data for kernels.
+template <class T>
+struct Rows {
+  const T *inputs = nullptr, *targets = nullptr;
+  const std::uint32_t* order = nullptr;  ///< null: the row is the position
+  std::int64_t begin = 0;
+  /// Row of the set that is row k of the batch.
+  KOKKOS_FUNCTION std::int64_t row(std::int64_t k) const {
+    return order != nullptr ? std::int64_t(order[begin + k]) : begin + k;
+  }
+};
 
 /// Rows of one update or evaluation.
 template <class T>
@@ -32,6 +47,12 @@ struct Batch {
   std::int64_t size = 0;              ///< rows
   int leaves = 1;                     ///< V
   int first_leaf = 0, last_leaf = 1;  ///< those computed here
+  /// Unless null, kernels find here, when they run, what rows() says.
+  const Rows<T>* stored = nullptr;
+  Rows<T> rows() const {
+    return {inputs.data(), targets.data(), order.extent(0) > 0 ? order.data() : nullptr,
+            begin};
+  }
 };
 
 /// Sums over the rows computed; not divided by anything.
@@ -59,31 +80,36 @@ class Engine {
   virtual int vector_bytes() const = 0;
 
   /// Table of effective coefficients; call after every change of the parameters.
-  virtual void form(const Exec& exec, const View1<const T>& parameters) = 0;
+  virtual void form(const Queue& queue, const View1<const T>& parameters) = 0;
 
   /// Loss and gradients of leaves [first_leaf, last_leaf) of the batch; unless
   /// empty, input_gradient (position in the batch, in) gets the derivative of each row's
   /// loss with respect to its scaled inputs.
-  void gradient(const Exec& exec, const Batch<T>& batch, LossKind loss,
+  void gradient(const Queue& queue, const Batch<T>& batch, LossKind loss,
                 const View2<T>& input_gradient = {});
   /// Adds leaves [first, first + count) of the last gradient(), one of the maximal
   /// aligned subtrees of its leaves (partition.hpp), along the fixed tree; destroys the
   /// sums.
-  View1<T> add(const Exec& exec, int first, int count);
+  View1<T> add(const Queue& queue, int first, int count);
   /// Flat gradient (unscaled sum over rows) from the sum of all leaves.
-  virtual void finish(const Exec& exec, const View1<const T>& parameters,
+  virtual void finish(const Queue& queue, const View1<const T>& parameters,
                       const View1<const T>& root, const View1<T>& gradient) = 0;
   /// Loss sums, and predictions (position in the batch, out) unless the view is empty.
-  void evaluate(const Exec& exec, const Batch<T>& batch, LossKind loss,
+  void evaluate(const Queue& queue, const Batch<T>& batch, LossKind loss,
                 const View2<T>& prediction);
-  /// Sums of the last gradient() or evaluate(): fences.
-  BatchSums sums(const Exec& exec) const;
+  /// Sums of the last gradient() or evaluate(), good until the next call: fences.
+  const BatchSums& sums(const Exec& exec);
   /// The same for kernels, which may change the losses. Does not fence.
   LeafSums leaf_sums() const {
-    return {leaf_loss_.data(), leaf_correct_.data(), leaf_outside_.data(), first_, last_};
+    return {leaf_loss_.data(), leaf_correct_.data(), leaf_outside_.data(), cut_->first,
+            cut_->last};
   }
   /// Loss sum of leaves [first, first + count) along the same tree: after sums().
-  double loss(int first, int count) const;
+  double loss(int first, int count);
+  /// Another number where sums have moved, which recorded kernels point at.
+  int moves() const { return moves_; }
+  /// Whether the kernels of such a batch can be recorded.
+  virtual bool recordable(const Batch<T>&) const { return true; }
 
   const Plan<T>& plan() const { return plan_; }
   /// Bytes held besides leaf sums, for `threads` threads (or teams).
@@ -99,11 +125,12 @@ class Engine {
     bool with_gradient;
     View2<T> prediction, input_gradient;
   };
-  virtual void run(const Exec& exec, const Task& task) = 0;
+  virtual void run(const Queue& queue, const Task& task) = 0;
   /// Leaves of a block, a power of two; the same for the life of the engine.
   virtual int block_leaves(int leaves) const = 0;
-  void launch(const Exec& exec, const Task& task);
+  void launch(const Queue& queue, const Task& task);
   void cut_blocks(const Batch<T>& batch);
+  void make_room(bool with_gradient);
 
   Plan<T> plan_;
   View1<T> knots_, table_;
@@ -111,13 +138,27 @@ class Engine {
   struct Block {
     int first, count;
   };
-  std::vector<Block> blocks_;  ///< of the leaves computed, in order
-  View2<T> block_gradient_;    ///< (block, table)
+  /// Leaves [first, last) of `leaves`, in blocks and in the subtrees that they make up.
+  struct Cut {
+    int leaves, first, last;
+    std::vector<Block> blocks;
+    std::vector<parallel::Subtree> subtrees;
+  };
+  std::list<Cut> cuts_;       ///< they stay: recorded kernels point at blocks
+  const Cut* cut_ = nullptr;  ///< of the last launch
+  View2<T> block_gradient_;   ///< (block, table)
   View1<double> leaf_loss_;
   View1<std::int64_t> leaf_correct_;
   View2<std::int64_t> leaf_outside_;  ///< (leaf, layer)
-  int leaves_ = 0, first_ = 0, last_ = 0;
-  mutable std::vector<double> host_loss_;  ///< of the leaves, after sums()
+  int moves_ = 0;
+
+ private:
+  // Copies of the sums of leaves; the same memory where kernels run on the host.
+  HostView1<double> host_loss_;
+  HostView1<std::int64_t> host_correct_;
+  HostView2<std::int64_t> host_outside_;
+  BatchSums sums_;
+  std::vector<double> tree_;  ///< room for the losses of leaves
 };
 
 /// The form asked for; automatic: host vectors where the default execution space is the

@@ -31,7 +31,6 @@ class HostEngine final : public HostForm<T> {
   using HostForm<T>::table_;
   using HostForm<T>::kernels_;
   using HostForm<T>::threads_;
-  using HostForm<T>::row_of;
   using Task = typename Engine<T>::Task;
   using Block = typename Engine<T>::Block;
 
@@ -44,33 +43,40 @@ class HostEngine final : public HostForm<T> {
     return count;
   }
 
-  void run(const Exec& exec, const Task& task) override {
+  void run(const Queue& queue, const Task& task) override {
+    const std::vector<Block>& blocks = this->cut_->blocks;
     int levels = 0;
-    for (const Block& b : this->blocks_)
+    for (const Block& b : blocks)
       while (1 << levels < b.count) ++levels;
     if (task.with_gradient && levels > levels_) {
       levels_ = levels;
       partial_ =
           View2<T>("kan::HostEngine::partial", threads_ * levels_, plan_.table_size);
     }
-    const Kokkos::Experimental::UniqueToken<
-        Exec, Kokkos::Experimental::UniqueTokenScope::Global>
-        token(exec);
-    const HostEngine* self = this;
-    const Task* what = &task;
-    Kokkos::parallel_for(
-        "kan::HostEngine::leaves",
-        Kokkos::RangePolicy<Exec>(exec, 0, int(this->blocks_.size())), [=](int b) {
-          const int slot = token.acquire();
-          const Block block = self->blocks_[b];
-          T* sum = what->with_gradient ? &self->block_gradient_(b, 0) : nullptr;
-          self->run_leaves(*what, block.first, block.count, slot, 0, sum);
-          token.release(slot);
-        });
-    exec.fence("kan::HostEngine::leaves");
+    queue.for_each(
+        "kan::HostEngine::leaves", std::int64_t(blocks.size()),
+        Leaves{this, Token(queue.exec()), task, task.batch.rows(), blocks.data()});
   }
 
  private:
+  using Token =
+      Kokkos::Experimental::UniqueToken<Exec,
+                                        Kokkos::Experimental::UniqueTokenScope::Global>;
+  struct Leaves {
+    const HostEngine* self;
+    Token token;
+    Task task;
+    Rows<T> now;
+    const Block* blocks;
+    void operator()(std::int64_t b) const {
+      const int slot = token.acquire();
+      const Rows<T>& rows = task.batch.stored != nullptr ? *task.batch.stored : now;
+      T* sum = task.with_gradient ? &self->block_gradient_(b, 0) : nullptr;
+      self->run_leaves(task, rows, blocks[b].first, blocks[b].count, slot, 0, sum);
+      token.release(slot);
+    }
+  };
+
   // Offsets in a thread's workspace, in numbers of T.
   struct Places {
     std::int64_t x = 0, dx = 0;  // (tile, ld) at the boundary in front of the layer
@@ -118,31 +124,32 @@ class HostEngine final : public HostForm<T> {
   }
 
   // Rows of the next tile, while this one is computed.
-  void prefetch(const Batch<T>& batch, std::int64_t first, std::int64_t last) const {
+  void prefetch(const Rows<T>& rows, int columns, std::int64_t first,
+                std::int64_t last) const {
     constexpr int line = 64 / int(sizeof(T));
-    const int in = plan_.layers[0].in, columns = int(batch.targets.extent(1));
+    const int in = plan_.layers[0].in;
     for (std::int64_t k = first; k < last; ++k) {
-      const std::int64_t row = row_of(batch, k);
-      for (int i = 0; i < in; i += line)
-        __builtin_prefetch(batch.inputs.data() + row * in + i);
-      if (columns > 0) __builtin_prefetch(batch.targets.data() + row * columns);
+      const std::int64_t row = rows.row(k);
+      for (int i = 0; i < in; i += line) __builtin_prefetch(rows.inputs + row * in + i);
+      if (columns > 0) __builtin_prefetch(rows.targets + row * columns);
     }
   }
 
   // The sum of leaves along the tree, into `sum`; level: of the partial sums that are
   // free.
-  void run_leaves(const Task& task, int first, int count, int slot, int level,
-                  T* sum) const {
-    if (count == 1) return run_leaf(task, first, &workspace_(slot, 0), sum);
+  void run_leaves(const Task& task, const Rows<T>& rows, int first, int count, int slot,
+                  int level, T* sum) const {
+    if (count == 1) return run_leaf(task, rows, first, &workspace_(slot, 0), sum);
     T* const second = sum ? &partial_(slot * levels_ + level, 0) : nullptr;
-    run_leaves(task, first, count / 2, slot, level + 1, sum);
-    run_leaves(task, first + count / 2, count / 2, slot, level + 1, second);
+    run_leaves(task, rows, first, count / 2, slot, level + 1, sum);
+    run_leaves(task, rows, first + count / 2, count / 2, slot, level + 1, second);
     if (sum == nullptr) return;
     KAN_INDEPENDENT
     for (std::int64_t k = 0; k < plan_.table_size; ++k) sum[k] += second[k];
   }
 
-  void run_leaf(const Task& task, int leaf, T* space, T* gradient) const {
+  void run_leaf(const Task& task, const Rows<T>& rows, int leaf, T* space,
+                T* gradient) const {
     const Batch<T>& batch = task.batch;
     const int layers = int(plan_.layers.size());
     const LayerPlan& last = plan_.layers.back();
@@ -157,9 +164,9 @@ class HostEngine final : public HostForm<T> {
 
     for (std::int64_t r = begin; r < end; r += kTile) {
       const int samples = int(std::min<std::int64_t>(kTile, end - r));
-      this->gather(batch, r, samples, space + places_[0].x);
-      prefetch(batch, batch.begin + r + samples,
-               batch.begin + std::min<std::int64_t>(r + samples + kTile, end));
+      this->gather(rows, r, samples, space + places_[0].x);
+      prefetch(rows, columns, r + samples,
+               std::min<std::int64_t>(r + samples + kTile, end));
       for (int l = 0; l < layers; ++l) {
         const LayerPlan& p = plan_.layers[l];
         const T* x = space + places_[l].x;
@@ -177,7 +184,7 @@ class HostEngine final : public HostForm<T> {
           for (int o = 0; o < last.out; ++o)
             task.prediction(r + s, o) = y[std::int64_t(s) * last.ld_out + o];
       if (columns == 0) continue;
-      this->losses(batch, task.loss, r, samples, y, dy, loss, right);
+      this->losses(rows, columns, task.loss, r, samples, y, dy, loss, right);
       if (!gradient) continue;
       auto* samples_in = reinterpret_cast<std::uint64_t*>(space + samples_in_);
       for (int l = layers - 1; l >= 0; --l)

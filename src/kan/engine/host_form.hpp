@@ -68,19 +68,15 @@ class HostForm : public Engine<T> {
  public:
   int vector_bytes() const override { return KAN_VECTOR_BYTES; }
 
-  void form(const Exec& exec, const View1<const T>& parameters) override {
-    for_items(exec, "kan::HostForm::form", [&, table = table_.data()](const Item& it) {
-      kernels_[it.layer].form(plan_.layers[it.layer], knots_.data(), parameters.data(),
-                              it.first, it.last, table);
-    });
+  void form(const Queue& queue, const View1<const T>& parameters) override {
+    queue.for_each("kan::HostForm::form", std::int64_t(items_.size()),
+                   Form{this, parameters.data()});
   }
 
-  void finish(const Exec& exec, const View1<const T>& parameters,
+  void finish(const Queue& queue, const View1<const T>& parameters,
               const View1<const T>& root, const View1<T>& gradient) override {
-    for_items(exec, "kan::HostForm::finish", [&](const Item& it) {
-      kernels_[it.layer].finish(plan_.layers[it.layer], knots_.data(), parameters.data(),
-                                root.data(), it.first, it.last, gradient.data());
-    });
+    queue.for_each("kan::HostForm::finish", std::int64_t(items_.size()),
+                   Finish{this, parameters.data(), root.data(), gradient.data()});
   }
 
  protected:
@@ -99,31 +95,24 @@ class HostForm : public Engine<T> {
     }
   }
 
-  static std::int64_t row_of(const Batch<T>& batch, std::int64_t position) {
-    return batch.order.extent(0) > 0 ? std::int64_t(batch.order(position)) : position;
-  }
-
   /// Rows first, ..., first + samples - 1 of the batch as x(s, ld_in) of the first layer.
-  void gather(const Batch<T>& batch, std::int64_t first, int samples, T* x) const {
+  void gather(const Rows<T>& rows, std::int64_t first, int samples, T* x) const {
     const int in = plan_.layers[0].in, ld = plan_.layers[0].ld_in;
-    const T* all = batch.inputs.data();
     for (int s = 0; s < samples; ++s) {
-      const T* from = all + row_of(batch, batch.begin + first + s) * in;
+      const T* from = rows.inputs + rows.row(first + s) * in;
       for (int i = 0; i < in; ++i) x[std::int64_t(s) * ld + i] = from[i];
     }
   }
 
   /// Adds losses of rows to `loss` and right classes to `right`; dy(s, ld_out) from
-  /// y(s, ld_out).
-  void losses(const Batch<T>& batch, LossKind kind, std::int64_t first, int samples,
-              const T* y, T* dy, double& loss, std::int64_t& right) const {
+  /// y(s, ld_out). columns: of the targets.
+  void losses(const Rows<T>& rows, int columns, LossKind kind, std::int64_t first,
+              int samples, const T* y, T* dy, double& loss, std::int64_t& right) const {
     const LayerPlan& last = plan_.layers.back();
-    const int columns = int(batch.targets.extent(1));
     for (int s = 0; s < samples; ++s) {
-      const std::int64_t row = row_of(batch, batch.begin + first + s);
       int correct = 0;
       loss += loss_row(kind, y + std::int64_t(s) * last.ld_out,
-                       batch.targets.data() + row * columns, last.out,
+                       rows.targets + rows.row(first + s) * columns, last.out,
                        dy + std::int64_t(s) * last.ld_out, correct);
       right += correct;
     }
@@ -137,14 +126,26 @@ class HostForm : public Engine<T> {
     int layer, first, last;
   };
 
-  template <class Call>
-  void for_items(const Exec& exec, const char* label, const Call& call) const {
-    const Item* items = items_.data();
-    const Call* todo = &call;
-    Kokkos::parallel_for(label, Kokkos::RangePolicy<Exec>(exec, 0, items_.size()),
-                         [=](std::size_t k) { (*todo)(items[k]); });
-    exec.fence(label);
-  }
+  // Kernels over items.
+  struct Form {
+    const HostForm* self;
+    const T* parameters;
+    void operator()(std::int64_t k) const {
+      const Item& it = self->items_[k];
+      self->kernels_[it.layer].form(self->plan_.layers[it.layer], self->knots_.data(),
+                                    parameters, it.first, it.last, self->table_.data());
+    }
+  };
+  struct Finish {
+    const HostForm* self;
+    const T *parameters, *root;
+    T* gradient;
+    void operator()(std::int64_t k) const {
+      const Item& it = self->items_[k];
+      self->kernels_[it.layer].finish(self->plan_.layers[it.layer], self->knots_.data(),
+                                      parameters, root, it.first, it.last, gradient);
+    }
+  };
 
   std::vector<Item> items_;
 };

@@ -73,14 +73,19 @@ class LayerEngine final : public HostForm<T> {
   // Leaves one after another, all along the tree.
   int block_leaves(int leaves) const override { return leaves; }
 
-  void run(const Exec& exec, const Task& task) override {
+  // The host decides between kernels.
+  bool recordable(const Batch<T>&) const override { return false; }
+
+  void run(const Queue& queue, const Task& task) override {
+    const std::vector<Block>& blocks = this->cut_->blocks;
+    now_ = task.batch.stored != nullptr ? *task.batch.stored : task.batch.rows();
     std::size_t levels = 0;
-    for (const Block& b : this->blocks_)
+    for (const Block& b : blocks)
       while (1 << levels < b.count) ++levels;
     while (task.with_gradient && partial_.size() < levels)
       partial_.push_back(View1<T>("kan::LayerEngine::partial", plan_.table_size));
-    for (std::size_t b = 0; b < this->blocks_.size(); ++b)
-      run_leaves(exec, task, this->blocks_[b].first, this->blocks_[b].count, 0,
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+      run_leaves(queue.exec(), task, blocks[b].first, blocks[b].count, 0,
                  task.with_gradient ? &this->block_gradient_(b, 0) : nullptr);
   }
 
@@ -90,18 +95,18 @@ class LayerEngine final : public HostForm<T> {
                                         Kokkos::Experimental::UniqueTokenScope::Global>;
 
   template <class Call>
-  void in_parallel(const Exec& exec, const char* label, std::int64_t count,
+  void in_parallel(const Exec& exec, const char* name, std::int64_t count,
                    const Call& call) const {
     const Token token(exec);
     const Call* todo = &call;
     const View2<T> space = space_;
-    Kokkos::parallel_for(label, Kokkos::RangePolicy<Exec>(exec, 0, count),
+    Kokkos::parallel_for(label(name), Kokkos::RangePolicy<Exec>(exec, 0, count),
                          [=](std::int64_t k) {
                            const int slot = token.acquire();
                            (*todo)(k, &space(slot, 0));
                            token.release(slot);
                          });
-    exec.fence(label);
+    exec.fence(label(name));
   }
 
   // The sum of leaves along the tree, into `sum`.
@@ -197,7 +202,7 @@ class LayerEngine final : public HostForm<T> {
       return int(std::min<std::int64_t>(kTile, rows - t * kTile));
     };
     for (std::int64_t t = tiles.begin; t < tiles.end; ++t)
-      this->gather(task.batch, r + t * kTile, samples_of(t), &x_[0](t * kTile, 0));
+      this->gather(now_, r + t * kTile, samples_of(t), &x_[0](t * kTile, 0));
     for (int l = 0; l < layers; ++l) {
       std::int64_t outside = 0;
       for (std::int64_t t = tiles.begin; t < tiles.end; ++t)
@@ -220,8 +225,9 @@ class LayerEngine final : public HostForm<T> {
             task.prediction(r + t * kTile + s, o) = y[std::int64_t(s) * ld + o];
       tile_loss_[t] = 0;
       tile_right_[t] = 0;
-      if (task.batch.targets.extent(1) > 0)
-        this->losses(task.batch, task.loss, r + t * kTile, samples_of(t), y,
+      const int columns = int(task.batch.targets.extent(1));
+      if (columns > 0)
+        this->losses(now_, columns, task.loss, r + t * kTile, samples_of(t), y,
                      &dx_[layers](t * kTile, 0), tile_loss_[t], tile_right_[t]);
     }
   }
@@ -247,6 +253,7 @@ class LayerEngine final : public HostForm<T> {
     }
   }
 
+  Rows<T> now_;                  ///< of the batch
   std::int64_t rows_, run_ = 0;  ///< of a pass; numbers of an array for a tile
   int order_ = 0;
   std::vector<int> inputs_;  ///< of a block, per layer

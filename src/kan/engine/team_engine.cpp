@@ -70,18 +70,16 @@ class TeamEngine final : public Engine<T> {
                         tile_counts_.size() * sizeof(int));
   }
 
-  void form(const Exec& exec, const View1<const T>& parameters) override {
-    Kokkos::parallel_for("kan::TeamEngine::form",
-                         Kokkos::RangePolicy<Exec>(exec, 0, edges_),
-                         FormTable<T>{plans_.data(), parameters.data(), table_.data()});
+  void form(const Queue& queue, const View1<const T>& parameters) override {
+    queue.for_each("kan::TeamEngine::form", edges_,
+                   FormTable<T>{plans_.data(), parameters.data(), table_.data()});
   }
 
-  void finish(const Exec& exec, const View1<const T>& parameters,
+  void finish(const Queue& queue, const View1<const T>& parameters,
               const View1<const T>& root, const View1<T>& gradient) override {
-    Kokkos::parallel_for("kan::TeamEngine::finish",
-                         Kokkos::RangePolicy<Exec>(exec, 0, edges_),
-                         FinishGradient<T>{plans_.data(), parameters.data(), root.data(),
-                                           gradient.data()});
+    queue.for_each("kan::TeamEngine::finish", edges_,
+                   FinishGradient<T>{plans_.data(), parameters.data(), root.data(),
+                                     gradient.data()});
   }
 
  protected:
@@ -92,7 +90,17 @@ class TeamEngine final : public Engine<T> {
 
   int block_leaves(int) const override { return 1; }
 
-  void run(const Exec& exec, const Task& what) override {
+  // One chunk: the nodes of a graph with teams hold one of ten places for scratch each,
+  // and where there are more chunks the launches do not count. Graphs of Kokkos 4 do not
+  // keep scratch in global memory.
+  bool recordable(const Batch<T>& b) const override {
+    const Sizes sizes = teams_.sizes(b.size, b.leaves);
+    return sizes.leaves >= b.last_leaf - b.first_leaf &&
+           sizes.part_rows >= sizes.most_rows &&
+           (KOKKOS_VERSION >= 50000 || sizes.activations_level == 0);
+  }
+
+  void run(const Queue& queue, const Task& what) override {
     const Batch<T>& b = what.batch;
     if (b.last_leaf <= b.first_leaf) return;
     const Sizes sizes = teams_.sizes(b.size, b.leaves);
@@ -103,7 +111,7 @@ class TeamEngine final : public Engine<T> {
       task.leaves = std::min(sizes.leaves, b.last_leaf - leaf);
       for (task.part_begin = 0; task.part_begin < sizes.most_rows;
            task.part_begin += sizes.part_rows)
-        run_chunk(exec, task, sizes);
+        run_chunk(queue, task, sizes);
     }
   }
 
@@ -120,10 +128,11 @@ class TeamEngine final : public Engine<T> {
 
   // Room for a chunk, kept for the next; the first batch is as large as any, mostly.
   void make_buffers(const Sizes& sizes, bool with_gradient) {
-    const auto grow = [](auto& view, const char* label, std::int64_t size) {
-      if (size > std::int64_t(view.size()))
-        view = std::decay_t<decltype(view)>(
-            Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), size);
+    const auto grow = [this](auto& view, const char* label, std::int64_t size) {
+      if (size <= std::int64_t(view.size())) return;
+      view = std::decay_t<decltype(view)>(
+          Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), size);
+      ++this->moves_;
     };
     const std::int64_t tiles = std::int64_t(sizes.tiles) * sizes.leaves;
     grow(tile_loss_, "kan::TeamEngine::tile_loss", tiles);
@@ -142,10 +151,8 @@ class TeamEngine final : public Engine<T> {
     task.layers = int(plan_.layers.size());
     task.knots = this->knots_.data();
     task.table = table_.data();
-    task.inputs = b.inputs.data();
-    task.targets = b.targets.data();
-    task.order = b.order.extent(0) > 0 ? b.order.data() : nullptr;
-    task.begin = b.begin;
+    task.now = b.rows();
+    task.stored = b.stored;
     task.size = b.size;
     task.table_size = plan_.table_size;
     task.columns = int(b.targets.extent(1));
@@ -174,33 +181,31 @@ class TeamEngine final : public Engine<T> {
     return task;
   }
 
-  void run_chunk(const Exec& exec, const TeamTask<T>& task, const Sizes& sizes) const {
+  void run_chunk(const Queue& queue, const TeamTask<T>& task, const Sizes& sizes) const {
     switch (teams_.order()) {
       case 1:
-        return launch<1>(exec, task, sizes);
+        return launch<1>(queue, task, sizes);
       case 2:
-        return launch<2>(exec, task, sizes);
+        return launch<2>(queue, task, sizes);
       case 3:
-        return launch<3>(exec, task, sizes);
+        return launch<3>(queue, task, sizes);
       case 4:
-        return launch<4>(exec, task, sizes);
+        return launch<4>(queue, task, sizes);
       case 5:
-        return launch<5>(exec, task, sizes);
+        return launch<5>(queue, task, sizes);
       default:
-        return launch<0>(exec, task, sizes);
+        return launch<0>(queue, task, sizes);
     }
   }
 
   template <int K>
-  void launch(const Exec& exec, const TeamTask<T>& task, const Sizes& sizes) const {
-    launch_team_tile<T, K>(exec, task, sizes.scratch);
+  void launch(const Queue& queue, const TeamTask<T>& task, const Sizes& sizes) const {
+    launch_team_tile<T, K>(queue, task, sizes.scratch);
     if (task.with_gradient)
-      launch_team_gradient<T, K>(exec, task, teams_.sums_in_table(),
+      launch_team_gradient<T, K>(queue, task, teams_.sums_in_table(),
                                  teams_.gradient_scratch());
     else
-      Kokkos::parallel_for("kan::TeamSums",
-                           Kokkos::RangePolicy<Exec>(exec, 0, task.leaves),
-                           TeamSums<T>{task});
+      queue.for_each("kan::TeamSums", task.leaves, TeamSums<T>{task});
   }
 
   TeamPlan<T> teams_;

@@ -12,10 +12,10 @@ struct TileScratch {
 };
 
 template <class T, int K>
-void launch_team_tile(const Exec& exec, const TeamTask<T>& task,
+void launch_team_tile(const Queue& queue, const TeamTask<T>& task,
                       const TileScratch& scratch);
 template <class T, int K>
-void launch_team_gradient(const Exec& exec, const TeamTask<T>& task, bool sums_in_table,
+void launch_team_gradient(const Queue& queue, const TeamTask<T>& task, bool sums_in_table,
                           std::int64_t scratch_bytes);
 
 }  // namespace kan

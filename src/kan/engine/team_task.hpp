@@ -35,9 +35,10 @@ struct TeamTask {
   const LayerPlan* plans;  ///< device array, as the next
   const TeamCut* cuts;
   int layers;
-  const T *knots, *table, *inputs, *targets;
-  const std::uint32_t* order;  ///< null: the row is the position
-  std::int64_t begin, size, table_size;
+  const T *knots, *table;
+  Rows<T> now;            ///< of the batch,
+  const Rows<T>* stored;  ///< unless they are here when the kernel runs
+  std::int64_t size, table_size;
   int columns;  ///< of the targets
   LossKind loss;
   bool with_gradient;
@@ -58,6 +59,7 @@ struct TeamTask {
   std::int64_t *leaf_correct, *leaf_outside;
   int* tile_counts;  ///< (tile, right answers and, per layer, inputs outside)
 
+  KOKKOS_FUNCTION Rows<T> rows() const { return stored != nullptr ? *stored : now; }
   /// Positions of the rows of a leaf that belong to the chunk.
   KOKKOS_FUNCTION std::int64_t first_row(int leaf) const {
     return leaf_begin(leaf, size, leaves_of_batch) + part_begin;

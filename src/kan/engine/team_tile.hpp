@@ -172,15 +172,15 @@ struct TeamTile {
   }
 
   // Losses of the rows and their derivatives; the sums of the tile.
-  KOKKOS_FUNCTION void loss(const Member& team, const Scratch& s, int samples, int out,
-                            std::int64_t tile) const {
+  KOKKOS_FUNCTION void loss(const Member& team, const Scratch& s, const T* targets,
+                            int samples, int out, std::int64_t tile) const {
     const bool known = task.columns > 0;
     if (known)
       Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples), [&](int k) {
         int hit = 0;
         s.row_loss[k] =
-            loss_row(task.loss, s.here + k * out, task.targets + s.row[k] * task.columns,
-                     out, s.next + k * out, hit);
+            loss_row(task.loss, s.here + k * out, targets + s.row[k] * task.columns, out,
+                     s.next + k * out, hit);
         s.hit[k] = hit;
       });
     team.team_barrier();
@@ -212,10 +212,9 @@ struct TeamTile {
     const std::int64_t rest = task.last_row(leaf) - begin;
     const int samples = rest <= 0 ? 0 : rest < task.tile ? int(rest) : task.tile;
     const int out = task.plans[task.layers - 1].out;
-    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples), [&](int k) {
-      const std::int64_t position = task.begin + begin + k;
-      s.row[k] = task.order ? std::int64_t(task.order[position]) : position;
-    });
+    const Rows<T> rows = task.rows();
+    Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples),
+                         [&](int k) { s.row[k] = rows.row(begin + k); });
     Kokkos::parallel_for(Kokkos::TeamThreadRange(team, task.layers),
                          [&](int l) { s.outside[l] = 0; });
     team.team_barrier();
@@ -227,7 +226,7 @@ struct TeamTile {
       T* const kept_y = keep && l + 1 < task.layers ? task.x_of(l + 1, begin) : nullptr;
       with_order<K>(p.order, [&](auto order) {
         forward<decltype(order)::value>(
-            team, p, s, samples, l == 0 ? task.inputs : s.here, l == 0 ? s.row : nullptr,
+            team, p, s, samples, l == 0 ? rows.inputs : s.here, l == 0 ? s.row : nullptr,
             s.next, kept_x, kept_y, &s.outside[l]);
       });
       swap();
@@ -235,7 +234,7 @@ struct TeamTile {
     if (task.prediction)
       Kokkos::parallel_for(Kokkos::TeamThreadRange(team, samples * out),
                            [&](int e) { task.prediction[begin * out + e] = s.here[e]; });
-    loss(team, s, samples, out, tile);
+    loss(team, s, rows.targets, samples, out, tile);
     if (!keep) return;
 
     swap();
