@@ -35,7 +35,6 @@
 
 #include "bench/bench_machine.hpp"
 #include "bench/bench_training.hpp"
-#include "io/info.hpp"
 #include "kan/error.hpp"
 #include "kan/simd.hpp"
 #include "parallel/communicator.hpp"
@@ -293,7 +292,7 @@ void serve(const Arguments& a, parallel::Launch& launch) {
   training->run(10);
   const nlohmann::json about{
       {"parameters", Shape(found->network()).parameters()},
-      {"versions", {"kokkan " + io::code_version(), "Kokkos " + io::kokkos_version()}},
+      {"versions", {"Kokkos " + std::to_string(KOKKOS_VERSION)}},
       {"engine", training->engine()},
       {"threads", launch.threads()},
       {"loss", first_loss},

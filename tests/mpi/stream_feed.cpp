@@ -136,10 +136,9 @@ Outcome<T> train(parallel::Communicator& communicator, const StreamFile& file,
   options.batch = 512;
   options.steps = steps;
   options.reproducible = true;
-  const StreamFeedOptions feeding{
-      options.seed, true, 512, 4096,
-      rank_parts(options, stream.rows, communicator.size(), exec.concurrency(),
-                 network.shape().parameters())};
+  const StreamFeedOptions feeding{options.seed, true, 512, 4096,
+                                  rank_parts(options, stream.rows, communicator.size(),
+                                             exec.concurrency(), network.shape())};
   StreamFeed<T> feed(data, file.shape, stream, communicator, feeding);
   parallel::PhaseTimer timer;
   const RowSet<T> none{View2<T>("x", 0, kInputs), View2<T>("y", 0, 2)};
