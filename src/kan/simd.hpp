@@ -70,14 +70,29 @@ KAN_INLINE void store_integer(Integer<T>* p, Integer<Vec<T>> v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-/// Sum over lanes by halving: a fixed order.
+namespace detail {
+
+template <class T, int lanes, int... lane>
+KAN_INLINE auto sum_halves(const auto& v, std::integer_sequence<int, lane...>) {
+  return __builtin_shufflevector(v, v, lane...) +
+         __builtin_shufflevector(v, v, (lane + lanes / 2)...);
+}
+template <class T, int lanes>
+KAN_INLINE T sum_of(const auto& v) {
+  if constexpr (lanes == 2) {
+    return v[0] + v[1];
+  } else {
+    return sum_of<T, lanes / 2>(
+        sum_halves<T, lanes>(v, std::make_integer_sequence<int, lanes / 2>()));
+  }
+}
+
+}  // namespace detail
+
+/// Sum over lanes by halving: a fixed order, in registers.
 template <class T>
 KAN_INLINE T sum_lanes(Vec<T> v) {
-  alignas(KAN_VECTOR_BYTES) T a[kLanes<T>];
-  store<T>(a, v);
-  for (int half = kLanes<T> / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) a[l] += a[l + half];
-  return a[0];
+  return detail::sum_of<T, kLanes<T>>(v);
 }
 
 namespace detail {
