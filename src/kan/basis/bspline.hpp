@@ -104,8 +104,8 @@ struct IntervalPolynomials {
 };
 
 /// The same on interval [t_c, t_{c+1}) of any increasing knots, with u = (x - t_c) /
-/// (t_{c+1} - t_c): m[j (order+1) + p] is the factor of u^p in B_{c-order+j}. knots points
-/// at t_c; knots[1-order] .. knots[order] are read.
+/// (t_{c+1} - t_c): m[j (order+1) + p] is the factor of u^p in B_{c-order+j}. knots
+/// points at t_c; knots[1-order] .. knots[order] are read.
 inline void interval_polynomials(int order, const double* knots, double* m) {
   constexpr int most = 6;
   const double start = knots[0], width = knots[1] - start;
