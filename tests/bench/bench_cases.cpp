@@ -50,7 +50,6 @@ std::vector<Case> all_cases() {
     cases.push_back(
         {.widths = {256, 256}, .batch = 1024, .fp64 = fp64, .bar = fp64 ? 0 : 1.0});
   }
-  cases.push_back({.widths = wide, .batch = 16384});
   cases.push_back({.widths = small, .grid = 10, .batch = 100000, .full = true});
   cases.push_back({.widths = {12, 84, 42, 2}, .grid = 11, .batch = 30000, .full = true});
   cases.push_back({.widths = {2, 512, 1}, .batch = 1024});
